@@ -1,0 +1,71 @@
+"""How a name in a recipe becomes a module: the one door to the choices folders.
+
+A choices folder lists its choices once, as `CHOICES = {name: module path}`, in its `__init__.py`.
+Nothing imports a choice directly: the import graph then reaches a choice only where a config
+names it, so adding one changes no other stage's code digest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from enginehouse.errors import RecipeError
+
+FOLDERS = ("models", "problems", "losses", "quantizers", "backends", "formats")
+
+
+class Choice:
+    """Annotation of a config field: its value is a name from that choices folder."""
+
+    def __init__(self, folder: str) -> None:
+        assert folder in FOLDERS, folder
+        self.folder = folder
+
+
+def list_choices(folder: str) -> dict[str, str]:
+    """The choices of a folder: name to dotted module path."""
+    return dict(importlib.import_module(f"enginehouse.{folder}").CHOICES)
+
+
+def find_choice(folder: str, name: str) -> str:
+    """The dotted module path behind a name.
+
+    Raises:
+        RecipeError: no such choice; the message lists what there is.
+    """
+    known = list_choices(folder)
+    if name not in known:
+        raise RecipeError(
+            f"{folder}: no choice is named {name!r}; there are {', '.join(sorted(known))}.",
+            f"Use one of them{suggest(name, known)}.",
+        )
+    return known[name]
+
+
+def load_choice(folder: str, name: str) -> ModuleType:
+    """Import the module behind a name. Raises RecipeError as `find_choice` does."""
+    return importlib.import_module(find_choice(folder, name))
+
+
+def suggest(name: str, known: Any) -> str:
+    """` (did you mean 'x' or 'y'?)`, or nothing when no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
+def iter_choices(model: BaseModel) -> Iterator[tuple[str, str]]:
+    """Every (folder, name) that a config or record names, nested models included."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        for note in field.metadata:
+            if isinstance(note, Choice) and value is not None:
+                yield note.folder, value
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, BaseModel):
+                yield from iter_choices(item)

@@ -1,0 +1,204 @@
+"""The words that engines are spoken of in: target, device, sidecar, and what a backend offers.
+
+A backend is a module under `backends/` with the functions of the `Backend` protocol. This file
+knows no backend by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from enginehouse.artifact import Config, Record, Report
+from enginehouse.choices import Choice
+from enginehouse.errors import EngineError, EngineMismatch
+
+Pictures = NDArray[np.uint8]
+Probabilities = NDArray[np.float32]
+Precision = Literal["fp32", "int8"]
+
+
+class BatchProfile(Config):
+    """The batch sizes an engine accepts, and the one it is tuned for."""
+
+    min: int = Field(1, ge=1, le=4096, description="Smallest batch the engine must accept.")
+    opt: int = Field(8, ge=1, le=4096, description="Batch size the engine is tuned for.")
+    max: int = Field(32, ge=1, le=4096, description="Largest batch; larger ones are split.")
+
+    @model_validator(mode="after")
+    def _check_order(self) -> BatchProfile:
+        if not self.min <= self.opt <= self.max:
+            raise ValueError(f"batch profile needs min <= opt <= max, got {self}")
+        return self
+
+
+class Target(Config):
+    """One engine to deliver: backend, device class, precision, batch profile."""
+
+    name: str = Field(
+        "openvino",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$",
+        description="Short name; the engine is registered as <recipe>.<name>.",
+    )
+    backend: Annotated[str, Choice("backends")] = Field(
+        "openvino", description="What builds and runs the engine."
+    )
+    device: str = Field(
+        "cpu",
+        pattern=r"^(cpu|gpu|sm[0-9]{2,3}(\+sm[0-9]{2,3})*)$",
+        description="Device class: cpu, gpu (the one in the worker), or capabilities as sm86+sm89.",
+    )
+    precision: Precision = Field("int8", description="Precision of the engine's graph.")
+    batch: BatchProfile = Field(BatchProfile(), description="Batch sizes the engine accepts.")
+    required: bool = Field(
+        True, description="A required target must be built and verified before promotion."
+    )
+
+
+class Device(Record):
+    """Facts about a device that a result depends on. It has no bytes.
+
+    Attributes:
+        device_class: `cpu`, `gpu` or `sm86` style capabilities.
+        model: the name the maker gave it; empty where the result does not depend on it.
+        capability: compute capability of a GPU (`8.9`), empty for a CPU.
+        driver: version of the GPU driver, empty for a CPU.
+        libraries: distribution name to version.
+    """
+
+    kind: ClassVar[str] = "device"
+
+    device_class: str
+    model: str = ""
+    capability: str = ""
+    driver: str = ""
+    libraries: dict[str, str] = {}
+
+
+class Contract(Config):
+    """What goes into an engine and what comes out; written into the ONNX metadata.
+
+    Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes], softmax.
+    """
+
+    input_name: str = "pictures"
+    output_name: str = "probabilities"
+    size: int
+    classes: tuple[str, ...]
+
+
+class Sidecar(Config):
+    """What an engine was built for; compared with the device before anything is deserialised."""
+
+    backend: str
+    library: str
+    library_version: str
+    device: dict[str, Any]
+    precision: Precision
+    batch: BatchProfile
+    contract: Contract
+    onnx_sha256: str
+    flags: dict[str, str] = {}
+
+
+class Session(Protocol):
+    """A loaded engine."""
+
+    def run(self, pictures: Pictures) -> Probabilities:
+        """Class probabilities, float32 [n, classes], of uint8 [n, 3, size, size], profile.min <= n <= max."""
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+
+
+class Backend(Protocol):
+    """The functions of a module under `backends/`."""
+
+    LIBRARY: str  # distribution whose version ties an engine
+    EXTRA: str  # pip extra that brings it, or ""
+
+    def find_missing(self) -> str | None:
+        """Why this backend cannot be imported here (one sentence), or None."""
+
+    def describe_build_device(self, target: Target) -> Device:
+        """The device facts that a build for this target depends on.
+
+        Raises:
+            Unavailable: this machine cannot build for it; the message says what is missing.
+        """
+
+    def describe_run_device(self, target: Target) -> Device:
+        """The facts of the local device that would run this target's engine.
+
+        Raises:
+            Unavailable: no such device or library here.
+        """
+
+    def build(
+        self, onnx: Path, target: Target, contract: Contract, folder: Path, report: Report
+    ) -> dict[str, str]:
+        """Write the engine's files into `folder`; returns the flags it was built with.
+
+        Raises:
+            EngineError: the graph cannot be built; names node and operator where known.
+        """
+
+    def load(self, files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> Session:
+        """Load an engine whose sidecar was already checked. `threads` 0: as the library likes."""
+
+
+def check_sidecar(sidecar: Sidecar, local: Device, library: str) -> None:
+    """Refuse an engine that was built for another device or library version.
+
+    Raises:
+        EngineMismatch: says what the engine wants and what is here.
+    """
+    found = local.libraries.get(library, "none")
+    if sidecar.library_version != found:
+        raise EngineMismatch(
+            f"The engine was built with {library} {sidecar.library_version}; here is {found}.",
+            f"Build it again here, or install {library}=={sidecar.library_version}.",
+        )
+    wanted = str(sidecar.device.get("capability", ""))
+    if wanted and local.capability not in wanted.split("+"):
+        raise EngineMismatch(
+            f"The engine was built for compute capability {wanted.replace('+', ' or ')}; "
+            f"this device ({local.model or local.device_class}) has {local.capability or 'none'}.",
+            "Build an engine for this device, or run on the device the engine was built for.",
+        )
+
+
+def run_in_batches(session: Session, pictures: Pictures, batch: BatchProfile) -> Probabilities:
+    """Run any number of pictures through an engine, split and padded to its profile.
+
+    Returns:
+        float32 [len(pictures), classes].
+
+    Raises:
+        EngineError: the pictures are not uint8 [n, 3, size, size], or the output is not finite.
+    """
+    if pictures.dtype != np.uint8 or pictures.ndim != 4:
+        raise EngineError(
+            f"The engine takes uint8 [n, 3, size, size]; got {pictures.dtype} {pictures.shape}.",
+            "Read pictures with enginehouse.picture.read_picture.",
+        )
+    parts = []
+    for start in range(0, len(pictures), batch.max):
+        chunk = pictures[start : start + batch.max]
+        short = batch.min - len(chunk)
+        if short > 0:
+            chunk = np.concatenate([chunk, np.repeat(chunk[-1:], short, axis=0)])
+        out = session.run(np.ascontiguousarray(chunk))
+        parts.append(out[: len(out) - max(short, 0)].copy())
+    result = np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
+    if not np.isfinite(result).all():
+        raise EngineError(
+            "The engine gave probabilities that are not finite numbers.",
+            "Rebuild the engine; if it stays, look at the parity figures of the export.",
+        )
+    return result

@@ -1,0 +1,76 @@
+"""The one exception tree. Every error says what was wanted, what was found and what to do.
+
+EnginehouseError
+├── RecipeError          a recipe that cannot be run: unknown field, architecture, choice
+├── DataError            pictures or labels that cannot be used
+│   └── ValidationFailed     a critical expectation failed
+├── TrainingError        training that cannot give a usable model
+├── QuantizationError    calibration or the quantized graph is not usable
+├── ExportError          the ONNX graph is not what was promised
+├── EngineError          an engine that cannot be built or run
+│   ├── EngineMismatch       an engine made for another device, version or model
+│   └── Unavailable          this machine lacks the device or library
+├── StoreError           the store cannot be read or written
+└── RegistryError        the model registry is away or holds something unusable
+"""
+
+
+class EnginehouseError(Exception):
+    """Base of all errors that a user can mend.
+
+    Args:
+        message: what was wanted and what was found, naming file, row, field or id.
+        remedy: what to do about it; printed on a line of its own.
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  Fix: {self.remedy}" if self.remedy else self.message
+
+
+class RecipeError(EnginehouseError):
+    """A recipe that cannot be run."""
+
+
+class DataError(EnginehouseError):
+    """Pictures or labels that cannot be used."""
+
+
+class ValidationFailed(DataError):
+    """A critical expectation over the data failed."""
+
+
+class TrainingError(EnginehouseError):
+    """Training that cannot give a usable model."""
+
+
+class QuantizationError(EnginehouseError):
+    """Calibration or the quantized graph is not usable."""
+
+
+class ExportError(EnginehouseError):
+    """The ONNX graph is not what was promised."""
+
+
+class EngineError(EnginehouseError):
+    """An engine that cannot be built or run."""
+
+
+class EngineMismatch(EngineError):
+    """An engine that was made for another device, library version or model."""
+
+
+class Unavailable(EngineError):
+    """This machine lacks the device or the library that is needed."""
+
+
+class StoreError(EnginehouseError):
+    """The store cannot be read or written."""
+
+
+class RegistryError(EnginehouseError):
+    """The model registry is away or holds something unusable."""

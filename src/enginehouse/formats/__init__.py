@@ -1,0 +1,5 @@
+"""The label formats, listed once: name to module."""
+
+CHOICES = {
+    "class_folders": "enginehouse.formats.class_folders",
+}

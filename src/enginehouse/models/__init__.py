@@ -1,0 +1,6 @@
+"""The model families, listed once: name to module."""
+
+CHOICES = {
+    "torchvision": "enginehouse.models.torchvision_family",
+    "tiny": "enginehouse.models.tiny_family",
+}
