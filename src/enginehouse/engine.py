@@ -110,7 +110,7 @@ class Session(Protocol):
     """A loaded engine."""
 
     def run(self, pictures: Pictures) -> Probabilities:
-        """Class probabilities, float32 [n, classes], of uint8 [n, 3, size, size], profile.min <= n <= max."""
+        """float32 [n, classes] of uint8 [n, 3, size, size]; n lies within the batch profile."""
 
     def close(self) -> None:
         """Give back what the engine holds."""

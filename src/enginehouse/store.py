@@ -85,7 +85,7 @@ class Store:
             with path.open("rb") as stream:
                 os.fsync(stream.fileno())
             path.chmod(0o444)
-            os.replace(path, final)
+            path.replace(final)
             return blob
 
     def write_text(self, path: Path, text: str) -> None:
@@ -97,7 +97,7 @@ class Store:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(draft, path)
+            draft.replace(path)
 
     def record_path(self, stage: str, key: str) -> Path:
         """Where the index keeps the record of a key."""

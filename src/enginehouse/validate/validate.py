@@ -1,3 +1,5 @@
+"""Validate: Great Expectations over the manifest; a failed critical one stops the run."""
+
 from __future__ import annotations
 
 from typing import ClassVar
