@@ -11,7 +11,8 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -145,6 +146,14 @@ class Record(Config):
             raise RecordUnreadable("its record does not fit this code's fields") from error
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where a data version lies now: its folder, and each file's MD5 by relative path."""
+
+    folder: Path
+    listing: Mapping[str, str]
+
+
 class Workspace:
     """Where a stage works: turns records into paths, gives a scratch folder, seals output.
 
@@ -152,7 +161,7 @@ class Workspace:
         store: where the bytes lie.
         scratch: an empty folder of this execution's own; removed afterwards.
         report: where progress and metrics go.
-        sources: data digest to the folder that holds that data now.
+        sources: data digest to where that data lies now.
     """
 
     def __init__(
@@ -160,7 +169,7 @@ class Workspace:
         store: Store,
         scratch: Path,
         report: Report = silent,
-        sources: dict[str, Path] | None = None,
+        sources: Mapping[str, Source] | None = None,
     ) -> None:
         self.store = store
         self.scratch = scratch
@@ -196,6 +205,6 @@ class Workspace:
         """Move files of the scratch folder into the store, by name."""
         return {name: self.store.seal(self.scratch / name) for name in sorted(names)}
 
-    def source(self, digest: str) -> Path:
-        """The folder that holds the data version with this digest now."""
+    def source(self, digest: str) -> Source:
+        """Where the data version with this digest lies now."""
         return self.sources[digest]

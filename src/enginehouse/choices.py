@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from enginehouse.errors import RecipeError
 
-FOLDERS = ("models", "problems", "losses", "quantizers", "backends", "formats")
+FOLDERS = ("models", "quantizers", "backends", "formats")
 
 
 class Choice:

@@ -1,0 +1,126 @@
+"""The road: which stage takes what from which. One wiring, walked with tasks or by look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from enginehouse.choices import load_choice
+from enginehouse.engine import Target
+from enginehouse.errors import Unavailable, ValidationFailed
+from enginehouse.export.export import OnnxModel
+from enginehouse.ingest.record import DataVersion
+from enginehouse.quantize.quantize import QuantizedModel
+from enginehouse.recipe import Recipe
+from enginehouse.road import Road
+from enginehouse.train.train import TrainedModel
+from tasks._stage import RunContext, StageTask
+from tasks.build import build_task
+from tasks.evaluate import evaluate_task
+from tasks.export import export_task
+from tasks.ingest import ingest_task
+from tasks.measure import measure_task
+from tasks.prepare import prepare_task
+from tasks.quantize import quantize_task
+from tasks.train import train_task
+from tasks.validate import validate_task
+
+Step = Callable[..., Any]
+
+
+def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
+    """Walk from a data version to scored engines.
+
+    Args:
+        step: `step(task, place, config, **inputs) -> record`, see `with_tasks`, `by_look_up`.
+
+    Raises:
+        ValidationFailed: the data was not let through.
+        EnginehouseError: a stage failed.
+    """
+    manifest = step(ingest_task, "ingest", recipe.ingest, data=data)
+    validated = step(validate_task, "validate", recipe.validation, manifest=manifest)
+    if validated.failures:
+        raise ValidationFailed(
+            "The data was not let through:\n  - " + "\n  - ".join(validated.failures),
+            "Mend what is named above; `enginehouse explain` links the Data Docs.",
+        )
+    pack = step(
+        *(prepare_task, "prepare", recipe.prepare),
+        data=data,
+        manifest=manifest,
+        validated=validated,
+    )
+    model = step(train_task, "train", recipe.train, pack=pack)
+    road = Road(data, manifest, validated, pack, model)
+    for target in (recipe.reference, *recipe.targets):
+        _add_engine(road, recipe, target, step)
+    first = next(target for target in recipe.targets if target.required)
+    if first.name in road.scorecards:
+        road.latency = step(
+            *(measure_task, "measure", recipe.measure),
+            engine=road.engines[first.name],
+            reference=road.engines[recipe.reference.name],
+            model=model,
+            pack=pack,
+            device=load_choice("backends", first.backend).describe_run_device(first),
+        )
+    return road
+
+
+def _add_engine(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
+    onnx = _export(road, recipe, target.precision, step)
+    backend = load_choice("backends", target.backend)
+    try:
+        device = backend.describe_build_device(target)
+    except Unavailable as reason:
+        road.waiting[target.name] = f"cannot be built here: {reason.message}"
+        return
+    road.engines[target.name] = engine = step(
+        build_task, f"build.{target.name}", target, onnx=onnx, device=device
+    )
+    try:
+        device = backend.describe_run_device(target)
+    except Unavailable as reason:
+        road.waiting[target.name] = f"built, but cannot be run here: {reason.message}"
+        return
+    road.scorecards[target.name] = step(
+        *(evaluate_task, f"evaluate.{target.name}", recipe.evaluate),
+        engine=engine,
+        pack=road.pack,
+        device=device,
+    )
+
+
+def _export(road: Road, recipe: Recipe, precision: str, step: Step) -> OnnxModel:
+    if precision not in road.onnx:
+        network: TrainedModel | QuantizedModel = road.model
+        if precision == "int8":
+            network = road.quantized = step(
+                quantize_task, "quantize", recipe.quantize, model=road.model, pack=road.pack
+            )
+        road.onnx[precision] = step(
+            *(export_task, f"export.{precision}", recipe.export),
+            model=network,
+            pack=road.pack,
+            data=road.data,
+        )
+    return road.onnx[precision]
+
+
+def with_tasks(context: RunContext) -> Step:
+    """A step that runs each stage as a Prefect task."""
+
+    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+        return task.submit(context, place, config, **inputs)
+
+    return step
+
+
+def by_look_up(context: RunContext) -> Step:
+    """A step that only looks up, without Prefect; raises NotCached where a stage would run."""
+
+    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+        return task.look_up(context, place, config, **inputs)
+
+    return step

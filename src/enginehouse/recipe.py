@@ -1,0 +1,81 @@
+"""The recipe: everything that defines one model line, as one frozen model.
+
+It is the form people fill in the Prefect UI, so every field is bounded and described.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from enginehouse.artifact import Config
+from enginehouse.choices import iter_choices, load_choice
+from enginehouse.engine import Target
+from enginehouse.evaluate.evaluate import EvaluateConfig
+from enginehouse.export.export import ExportConfig
+from enginehouse.gates import GateConfig
+from enginehouse.ingest.ingest import IngestConfig
+from enginehouse.measure.measure import MeasureConfig
+from enginehouse.prepare.prepare import PrepareConfig
+from enginehouse.quantize.quantize import QuantizeConfig
+from enginehouse.train.train import TrainConfig
+from enginehouse.validate.validate import ValidateConfig
+
+
+class DataConfig(Config):
+    """Where the pictures are."""
+
+    path: str = Field(
+        min_length=1,
+        max_length=1000,
+        description="Folder of the data set, relative to the project or absolute.",
+    )
+
+
+class Recipe(Config):
+    """One model line: from a folder of pictures to its engines."""
+
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$",
+        description="Name of the model line, and of the registered model.",
+    )
+    data: DataConfig = Field(description="Where the pictures are.")
+    ingest: IngestConfig = Field(IngestConfig(), description="How labels and parts are read.")
+    validation: ValidateConfig = Field(
+        ValidateConfig(), description="What the data must be like to be let through."
+    )
+    prepare: PrepareConfig = Field(PrepareConfig(), description="Picture size and splits.")
+    train: TrainConfig = Field(TrainConfig(), description="Network and training.")
+    quantize: QuantizeConfig = Field(QuantizeConfig(), description="How the network shrinks.")
+    export: ExportConfig = Field(ExportConfig(), description="How the ONNX file is written.")
+    targets: tuple[Target, ...] = Field(
+        (Target(),), min_length=1, max_length=16, description="The engines to deliver."
+    )
+    evaluate: EvaluateConfig = Field(EvaluateConfig(), description="How engines are scored.")
+    measure: MeasureConfig = Field(MeasureConfig(), description="How latency is taken.")
+    gates: GateConfig = Field(GateConfig(), description="What a candidate must meet to serve.")
+
+    @model_validator(mode="after")
+    def _check_targets(self) -> Recipe:
+        names = [target.name for target in self.targets]
+        if len(set(names)) < len(names):
+            raise ValueError(f"targets: each needs a name of its own, got {', '.join(names)}")
+        if not any(target.required for target in self.targets):
+            raise ValueError("targets: at least one must be required")
+        return self
+
+    @property
+    def reference(self) -> Target:
+        """The fp32 twin of the first required target: what INT8 is compared with."""
+        first = next(target for target in self.targets if target.required)
+        return first.model_copy(update={"precision": "fp32", "name": f"{first.name}-fp32"})
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Find what only a look into the choices can find, before anything is computed.
+
+    Raises:
+        RecipeError: no such choice, or no such architecture; names the near ones.
+    """
+    for folder, name in iter_choices(recipe):
+        load_choice(folder, name)
+    load_choice("models", recipe.train.model.family).check_name(recipe.train.model.name)

@@ -1,0 +1,38 @@
+"""What one run of a recipe left behind: the records from data to scored engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from enginehouse.build.build import Engine
+from enginehouse.evaluate.evaluate import Scorecard
+from enginehouse.export.export import OnnxModel
+from enginehouse.ingest.record import DataVersion, Manifest
+from enginehouse.measure.measure import Latency
+from enginehouse.prepare.record import Pack
+from enginehouse.quantize.quantize import QuantizedModel
+from enginehouse.train.train import TrainedModel
+from enginehouse.validate.record import Validated
+
+
+@dataclass
+class Road:
+    """The records of one run, and what could not be made here.
+
+    Attributes:
+        onnx: by precision.
+        engines, scorecards: by target name; the fp32 reference is among them under its name.
+        waiting: target name to why it cannot be built or run here.
+    """
+
+    data: DataVersion
+    manifest: Manifest
+    validated: Validated
+    pack: Pack
+    model: TrainedModel
+    quantized: QuantizedModel | None = None
+    onnx: dict[str, OnnxModel] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    scorecards: dict[str, Scorecard] = field(default_factory=dict)
+    latency: Latency | None = None
+    waiting: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,149 @@
+"""The one caching policy: a stage as a Prefect task whose hits are decided by our own index.
+
+Prefect's cache is off for these tasks: it looks at nothing between look-up and hit, so it would
+believe results whose bytes are gone (see docs/adr). A hit ends in a state named `Cached` with
+the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from enginehouse.artifact import Config, Record, Source, silent
+from enginehouse.stage import Job, Missing, Outcome, Stage, run_job
+from enginehouse.store import Store
+
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.states import State
+
+PROGRESS = logging.getLogger("enginehouse.progress")
+REPORT_EVERY = 5.0  # seconds between progress lines of one stage in a log
+
+
+@dataclass
+class RunContext:
+    """What the tasks of one run share.
+
+    Attributes:
+        prefix: the recipe's name; slots are `<prefix>/<place>`.
+        sources: data digest to where that data lies now.
+        notes: input name to what changed in it, for the reasons.
+        outcomes: what became of each stage so far, in order.
+    """
+
+    store: Store
+    prefix: str
+    sources: Mapping[str, Source]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def make_job(self, stage: Stage, place: str, config: Config, inputs: dict[str, Any]) -> Job:
+        """The job of a stage at a place in this run's recipe."""
+        return Job(stage, f"{self.prefix}/{place}", config, inputs, self.notes)
+
+    def keep(self, outcome: Outcome) -> Record:
+        """Write down an outcome where `explain` finds it; returns its record."""
+        self.outcomes.append(outcome)
+        self.store.remember(
+            f"runs/{self.prefix}",
+            [
+                {
+                    "place": each.job.slot.partition("/")[2],
+                    "cached": each.cached,
+                    "reason": each.reason,
+                    "key": each.key,
+                    "seconds": each.record.made_by.seconds if each.record.made_by else 0,
+                }
+                for each in self.outcomes
+            ],
+        )
+        return outcome.record
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A stage and its Prefect task (made when first needed: Prefect is slow to import)."""
+
+    stage: Stage
+
+    def submit(
+        self, context: RunContext, place: str, config: Config, **inputs: Record
+    ) -> Record:
+        """Run the stage as a task of the current flow run and wait for its record."""
+        job = context.make_job(self.stage, place, config, inputs)
+        outcome: Outcome = self._prefect_task(place).submit(job, context).result()
+        return context.keep(outcome)
+
+    def look_up(
+        self, context: RunContext, place: str, config: Config, **inputs: Record
+    ) -> Record:
+        """The cached record, without Prefect and without running anything.
+
+        Raises:
+            NotCached: it would have to run.
+        """
+        job = context.make_job(self.stage, place, config, inputs)
+        found = run_job(context.store, job, silent, only_cached=True)
+        if isinstance(found, Missing):
+            raise NotCached(found.reason)
+        return context.keep(found)
+
+    def _prefect_task(self, place: str) -> Task[..., Any]:
+        from prefect import task
+        from prefect.cache_policies import NO_CACHE
+
+        @task(name=self.stage.name, cache_policy=NO_CACHE, persist_result=False)
+        def run_stage(job: Job, context: RunContext) -> State[Any]:
+            from prefect.states import Completed
+
+            outcome = run_job(context.store, job, throttled(place), context.sources)
+            assert isinstance(outcome, Outcome)
+            if outcome.cached:
+                message = f"hit: {outcome.reason}"
+                PROGRESS.info("%s: cached (%s)", place, outcome.reason, extra={"place": place})
+                return Completed(name="Cached", message=message, data=outcome)
+            seconds = outcome.record.made_by.seconds if outcome.record.made_by else 0
+            PROGRESS.info("%s: done in %.1f s", place, seconds, extra={"place": place})
+            return Completed(message=f"ran: {outcome.reason}", data=outcome)
+
+        return run_stage.with_options(task_run_name=place)
+
+
+class NotCached(Exception):
+    """A stage would have to run."""
+
+
+def stage_task(function: Callable[..., Record]) -> StageTask:
+    """The Prefect task of a stage function."""
+    return StageTask(Stage.of(function))
+
+
+def throttled(place: str) -> Callable[..., None]:
+    """A report that logs the first, the last and now and then a step between."""
+    last = 0.0
+
+    def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        due = done == total or now - last >= REPORT_EVERY
+        level = logging.INFO if due else logging.DEBUG
+        if due:
+            last = now
+        steps = f" {done}/{total}" if total else ""
+        numbers = "".join(f" {name} {value:.4g}" for name, value in metrics.items())
+        PROGRESS.log(
+            level,
+            "%s: %s%s%s",
+            place,
+            message,
+            steps,
+            numbers,
+            extra={"place": place, "progress": (done, total)},
+        )
+
+    return report
