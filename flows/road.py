@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from enginehouse.build.build import Engine
 from enginehouse.choices import load_choice
 from enginehouse.engine import Target
-from enginehouse.errors import Unavailable, ValidationFailed
+from enginehouse.errors import EngineError, Unavailable, ValidationFailed
+from enginehouse.evaluate.evaluate import EvaluateConfig, Scorecard
 from enginehouse.export.export import OnnxModel
 from enginehouse.ingest.record import DataVersion
+from enginehouse.prepare.record import Pack
 from enginehouse.quantize.quantize import QuantizedModel
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
@@ -70,26 +73,39 @@ def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
 
 def _add_engine(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
     onnx = _export(road, recipe, target.precision, step)
+    engine, scorecard, waiting = make_engine(step, target, onnx, road.pack, recipe.evaluate)
+    if engine:
+        road.engines[target.name] = engine
+    if scorecard:
+        road.scorecards[target.name] = scorecard
+    if waiting:
+        road.waiting[target.name] = waiting
+
+
+def make_engine(
+    step: Step, target: Target, onnx: OnnxModel, pack: Pack, config: EvaluateConfig
+) -> tuple[Engine | None, Scorecard | None, str]:
+    """Build and score the engine of one target as far as this machine can; and why no further.
+
+    Raises:
+        EngineError: a required target's engine failed to build or run.
+    """
     backend = load_choice("backends", target.backend)
     try:
         device = backend.describe_build_device(target)
+        engine = step(build_task, f"build.{target.name}", target, onnx=onnx, device=device)
     except Unavailable as reason:
-        road.waiting[target.name] = f"cannot be built here: {reason.message}"
-        return
-    road.engines[target.name] = engine = step(
-        build_task, f"build.{target.name}", target, onnx=onnx, device=device
-    )
+        return None, None, f"cannot be built here: {reason.message}"
+    except EngineError as error:
+        if target.required:
+            raise
+        return None, None, f"failed to build: {error.message}"
     try:
         device = backend.describe_run_device(target)
     except Unavailable as reason:
-        road.waiting[target.name] = f"built, but cannot be run here: {reason.message}"
-        return
-    road.scorecards[target.name] = step(
-        *(evaluate_task, f"evaluate.{target.name}", recipe.evaluate),
-        engine=engine,
-        pack=road.pack,
-        device=device,
-    )
+        return engine, None, f"built, but cannot be run here: {reason.message}"
+    place = f"evaluate.{target.name}"
+    return engine, step(evaluate_task, place, config, engine=engine, pack=pack, device=device), ""
 
 
 def _export(road: Road, recipe: Recipe, precision: str, step: Step) -> OnnxModel:
@@ -122,5 +138,14 @@ def by_look_up(context: RunContext) -> Step:
 
     def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
         return task.look_up(context, place, config, **inputs)
+
+    return step
+
+
+def plainly(context: RunContext) -> Step:
+    """A step that runs each stage as a plain function call under the same cache."""
+
+    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+        return task.call(context, place, config, **inputs)
 
     return step

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prefect.states import State
 
 PROGRESS = logging.getLogger("enginehouse.progress")
+STEPS = logging.getLogger("enginehouse_steps")  # every step; outside what goes to Prefect's API
 REPORT_EVERY = 5.0  # seconds between progress lines of one stage in a log
 
 
@@ -53,7 +54,7 @@ class RunContext:
             f"runs/{self.prefix}",
             [
                 {
-                    "place": each.job.slot.partition("/")[2],
+                    "place": each.place,
                     "cached": each.cached,
                     "reason": each.reason,
                     "key": each.key,
@@ -71,17 +72,13 @@ class StageTask:
 
     stage: Stage
 
-    def submit(
-        self, context: RunContext, place: str, config: Config, **inputs: Record
-    ) -> Record:
+    def submit(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
         """Run the stage as a task of the current flow run and wait for its record."""
         job = context.make_job(self.stage, place, config, inputs)
         outcome: Outcome = self._prefect_task(place).submit(job, context).result()
         return context.keep(outcome)
 
-    def look_up(
-        self, context: RunContext, place: str, config: Config, **inputs: Record
-    ) -> Record:
+    def look_up(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
         """The cached record, without Prefect and without running anything.
 
         Raises:
@@ -105,10 +102,10 @@ class StageTask:
             assert isinstance(outcome, Outcome)
             if outcome.cached:
                 message = f"hit: {outcome.reason}"
-                PROGRESS.info("%s: cached (%s)", place, outcome.reason, extra={"place": place})
+                PROGRESS.info("%s: cached (%s)", place, outcome.reason)
                 return Completed(name="Cached", message=message, data=outcome)
             seconds = outcome.record.made_by.seconds if outcome.record.made_by else 0
-            PROGRESS.info("%s: done in %.1f s", place, seconds, extra={"place": place})
+            PROGRESS.info("%s: done in %.1f s", place, seconds)
             return Completed(message=f"ran: {outcome.reason}", data=outcome)
 
         return run_stage.with_options(task_run_name=place)
@@ -129,21 +126,13 @@ def throttled(place: str) -> Callable[..., None]:
 
     def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
         nonlocal last
-        now = time.monotonic()
-        due = done == total or now - last >= REPORT_EVERY
-        level = logging.INFO if due else logging.DEBUG
-        if due:
-            last = now
         steps = f" {done}/{total}" if total else ""
         numbers = "".join(f" {name} {value:.4g}" for name, value in metrics.items())
-        PROGRESS.log(
-            level,
-            "%s: %s%s%s",
-            place,
-            message,
-            steps,
-            numbers,
-            extra={"place": place, "progress": (done, total)},
-        )
+        text = f"{place}: {message}{steps}{numbers}"
+        STEPS.info(text)
+        now = time.monotonic()
+        if done == total or now - last >= REPORT_EVERY:
+            last = now
+            PROGRESS.info(text, extra={"step": True})
 
     return report

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from enginehouse.artifact import Config, Record, Report
-from enginehouse.choices import Choice
+from enginehouse.choices import Choice, load_choice
 from enginehouse.errors import EngineError, EngineMismatch
 
 Pictures = NDArray[np.uint8]
@@ -79,6 +79,16 @@ class Device(Record):
     driver: str = ""
     libraries: dict[str, str] = {}
 
+    def describe(self) -> str:
+        """The facts in one line, for people."""
+        facts = [
+            self.model,
+            self.capability and f"capability {self.capability}",
+            self.driver and f"driver {self.driver}",
+            *(f"{name} {version}" for name, version in sorted(self.libraries.items())),
+        ]
+        return ", ".join([self.device_class, *(fact for fact in facts if fact)])
+
 
 class Contract(Config):
     """What goes into an engine and what comes out; written into the ONNX metadata.
@@ -121,6 +131,7 @@ class Backend(Protocol):
 
     LIBRARY: str  # distribution whose version ties an engine
     EXTRA: str  # pip extra that brings it, or ""
+    LIBRARIES: tuple[str, ...]  # distributions whose versions its results depend on
 
     def find_missing(self) -> str | None:
         """Why this backend cannot be imported here (one sentence), or None."""
@@ -152,8 +163,36 @@ class Backend(Protocol):
         """Load an engine whose sidecar was already checked. `threads` 0: as the library likes."""
 
 
+def load_backend(name: str) -> Backend:
+    """The backend of that name. Raises RecipeError when there is none."""
+    return cast(Backend, load_choice("backends", name))
+
+
+def open_engine(
+    files: Mapping[str, Path], target: Target, sidecar: Sidecar, threads: int = 0
+) -> Session:
+    """Load an engine on the local device, after checking that it was built for it.
+
+    Args:
+        files: name to path, as the backend wrote them.
+        target: what the engine was delivered for.
+        sidecar: what it was built for.
+        threads: CPU threads; 0 leaves the choice to the library.
+
+    Raises:
+        Unavailable: this machine lacks the device or the library.
+        EngineMismatch: it was built for another device or library version.
+        EngineError: the library cannot load it.
+    """
+    backend = load_backend(sidecar.backend)
+    check_sidecar(sidecar, backend.describe_run_device(target), backend.LIBRARY)
+    return backend.load(files, sidecar, threads)
+
+
 def check_sidecar(sidecar: Sidecar, local: Device, library: str) -> None:
     """Refuse an engine that was built for another device or library version.
+
+    Facts that the build did not depend on are empty in the sidecar and are not compared.
 
     Raises:
         EngineMismatch: says what the engine wants and what is here.
@@ -163,6 +202,12 @@ def check_sidecar(sidecar: Sidecar, local: Device, library: str) -> None:
         raise EngineMismatch(
             f"The engine was built with {library} {sidecar.library_version}; here is {found}.",
             f"Build it again here, or install {library}=={sidecar.library_version}.",
+        )
+    maker = str(sidecar.device.get("model", ""))
+    if maker and local.model != maker:
+        raise EngineMismatch(
+            f"The engine was built for {maker}; this device is {local.model or 'unknown'}.",
+            "Build an engine for this device, or run on the device the engine was built for.",
         )
     wanted = str(sidecar.device.get("capability", ""))
     if wanted and local.capability not in wanted.split("+"):

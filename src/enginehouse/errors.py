@@ -3,6 +3,7 @@
 EnginehouseError
 ├── RecipeError          a recipe that cannot be run: unknown field, architecture, choice
 ├── DataError            pictures or labels that cannot be used
+│   ├── UnreadablePicture    one file that is no usable picture, with the reason
 │   └── ValidationFailed     a critical expectation failed
 ├── TrainingError        training that cannot give a usable model
 ├── QuantizationError    calibration or the quantized graph is not usable
@@ -38,6 +39,21 @@ class RecipeError(EnginehouseError):
 
 class DataError(EnginehouseError):
     """Pictures or labels that cannot be used."""
+
+
+class UnreadablePicture(DataError):
+    """One file that is no usable picture.
+
+    Args:
+        message: names the file and says what was found.
+        reason: `empty file`, `not an image`, `truncated or corrupt`, `too large` or
+            `unsupported pixels`: for counting.
+    """
+
+    def __init__(self, message: str, reason: str = "not an image") -> None:
+        super().__init__(message)
+        self.args = (message, reason)  # what pickle calls the class with
+        self.reason = reason
 
 
 class ValidationFailed(DataError):

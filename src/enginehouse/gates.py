@@ -38,7 +38,7 @@ def judge(
     config: GateConfig,
     scorecards: dict[str, Scorecard],
     reference: Scorecard,
-    champions: dict[str, Scorecard],
+    champions: dict[str, Scorecard | str],
 ) -> list[GateResult]:
     """Apply every gate to every engine.
 
@@ -46,7 +46,8 @@ def judge(
         config: the limits.
         scorecards: of the candidate's required engines, by target name.
         reference: of the fp32 engine, on the same pictures.
-        champions: of the champion's engines on the same pictures, by target name; empty at first.
+        champions: by target name, of the champion's engine on the same pictures; or, where
+            there is nothing to compare with, why not.
     """
     results = []
     for name, card in scorecards.items():
@@ -65,15 +66,15 @@ def judge(
                 f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
             )
         )
-        if name not in champions:
-            results.append(GateResult("champion", name, True, "first version: nothing to beat"))
+        champion = champions[name]
+        if isinstance(champion, str):
+            results.append(GateResult("champion", name, True, champion))
             continue
-        best = champions[name].macro_f1
         results.append(
             GateResult(
-                *("champion", name, score >= best - config.champion_margin),
-                f"macro F1 {score:.4f}, the champion has {best:.4f} on the same pictures "
-                f"(margin {config.champion_margin:.4f})",
+                *("champion", name, score >= champion.macro_f1 - config.champion_margin),
+                f"macro F1 {score:.4f}, the champion has {champion.macro_f1:.4f} on the same "
+                f"pictures (margin {config.champion_margin:.4f})",
             )
         )
     return results

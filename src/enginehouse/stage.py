@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, get_type_hints
@@ -94,6 +93,11 @@ class Outcome:
     cached: bool
     reason: str
 
+    @property
+    def place(self) -> str:
+        """Where in its recipe the stage stands (`build.openvino`)."""
+        return self.job.slot.partition("/")[2]
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -138,7 +142,7 @@ def run_job(
     def say_waiting() -> None:
         report(f"{job.stage.name}: another run is computing the same thing; waiting for it")
 
-    with nullcontext() if only_cached else store.lock(key, say_waiting):
+    with store.lock(key, say_waiting):
         found = look_up(store, job.stage, key)
         if isinstance(found, Record):
             if not only_cached:

@@ -1,0 +1,156 @@
+"""Reconciling: make the engines' aliases follow the wish, or say what is missing.
+
+Alias `champion` on the model is the wish; clients read the engines' aliases only. Everything is
+decided from the registry's state, so a run that was killed at any step is finished by the next.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from enginehouse.artifact import Workspace
+from enginehouse.engine import Target
+from enginehouse.errors import RegistryError
+from enginehouse.evaluate.record import Scorecard
+from enginehouse.export.export import OnnxModel
+from enginehouse.gates import judge
+from enginehouse.prepare.record import Pack
+from enginehouse.recipe import Recipe
+from enginehouse.store import Store
+from flows.release import register_engine, say_waiting
+from flows.road import Step, make_engine
+from tasks.registry import Registry, Version
+
+MAX_TRIES = 10  # of a wish that keeps changing under our hands
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What a promotion came to.
+
+    Attributes:
+        word: `champion`, `waiting`, `rejected`, `nothing` or `unsettled`.
+        moved: engine name to version, of the aliases that were moved.
+    """
+
+    word: str
+    reason: str
+    version: int = 0
+    moved: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: Version) -> Promotion:
+        """What a version's tags say became of it; `unsettled` when nothing is final yet."""
+        if model.tags.get("verdict") == "rejected":
+            return cls("rejected", model.tags.get("verdict_reason", ""), model.number)
+        settled = model.tags.get("promotion") == "champion"
+        return cls("champion" if settled else "unsettled", "", model.number)
+
+
+def reconcile(recipe: str, registry: Registry, workspace: Workspace, step: Step) -> Promotion:
+    """Move the engines' aliases to the wish, and again until the wish stands still."""
+    for _ in range(MAX_TRIES):
+        wish = registry.find_alias(recipe, "champion")
+        if wish is None:
+            return Promotion("nothing", f"{recipe} has no alias champion: nothing is wished for")
+        engines, missing = gather_engines(wish, registry, workspace, step)
+        if missing:
+            registry.set_tags(wish, promotion=f"waiting: {missing}"[:5000])
+            word = "waiting" if missing.startswith("the required engine") else "rejected"
+            return Promotion(word, missing, wish.number)
+        moved = move_aliases(recipe, wish, engines, registry)
+        if moved is not None:
+            registry.set_tags(wish, promotion="champion")
+            names = ", ".join(f"{name} v{number}" for name, number in moved.items())
+            reason = f"v{wish.number} serves" + (f"; moved {names}" if moved else ", as before")
+            return Promotion("champion", reason, wish.number, moved)
+    raise RegistryError(
+        f"Alias champion of {recipe} kept changing while it was being followed.",
+        "Stop whatever else moves it, then run promote again.",
+    )
+
+
+def gather_engines(
+    wish: Version, registry: Registry, workspace: Workspace, step: Step
+) -> tuple[dict[str, Version], str]:
+    """The verified engines of a release by registered name, and what a required one lacks.
+
+    An engine that is missing or unverified is built and verified here if this machine can.
+    """
+    if "recipe" not in wish.tags:
+        raise RegistryError(
+            f"{wish.name} v{wish.number} was not registered by this pipeline (no recipe tag).",
+            "Point the alias champion at a version that `enginehouse run` registered.",
+        )
+    recipe = Recipe.model_validate_json(wish.tags["recipe"])
+    ready: dict[str, Version] = {}
+    for target in recipe.targets:
+        name = f"{recipe.name}.{target.name}"
+        engine = registry.find_release(name, wish.tags["release"])
+        if engine is None or engine.tags.get("verified") != "yes":
+            engine, reason = verify_engine(wish, recipe, target, registry, workspace, step)
+            if engine is None and target.required:
+                return {}, reason
+        if engine:
+            ready[name] = engine
+    return ready, ""
+
+
+def verify_engine(
+    wish: Version,
+    recipe: Recipe,
+    target: Target,
+    registry: Registry,
+    workspace: Workspace,
+    step: Step,
+) -> tuple[Version | None, str]:
+    """Build an engine of a release on this machine, score it, hold it against the gates."""
+    onnx = OnnxModel.from_json(json.loads(wish.tags["onnx"])[target.precision])
+    pack = Pack.from_json(wish.tags["pack"])
+    if reason := _find_lost(workspace.store, onnx, pack):
+        return None, say_waiting(target, f"cannot be made here: {reason}")
+    engine, card, waiting = make_engine(step, target, onnx, pack, recipe.evaluate)
+    if engine is None or card is None:
+        return None, say_waiting(target, waiting)
+    reference = _reference_card(wish, recipe, pack, step)
+    if reference is not None:
+        gates = judge(recipe.gates, {target.name: card}, reference, {target.name: "the wish"})
+        if failed := [gate for gate in gates if not gate.passed]:
+            return None, f"{target.name}: {failed[0].gate}: {failed[0].reason}"
+    version, _ = register_engine(registry, workspace, recipe.name, wish, engine, card)
+    return version, ""
+
+
+def _reference_card(wish: Version, recipe: Recipe, pack: Pack, step: Step) -> Scorecard | None:
+    onnx = OnnxModel.from_json(json.loads(wish.tags["onnx"])["fp32"])
+    return make_engine(step, recipe.reference, onnx, pack, recipe.evaluate)[1]
+
+
+def _find_lost(store: Store, *records: OnnxModel | Pack) -> str:
+    for record in records:
+        for name, blob in record.files.items():
+            if fault := store.find_fault(blob):
+                return f"{name} of the {record.kind} {fault}"
+    return ""
+
+
+def move_aliases(
+    recipe: str, wish: Version, engines: dict[str, Version], registry: Registry
+) -> dict[str, int] | None:
+    """Move `champion` of every engine, keeping `previous`; None if the wish changed meanwhile."""
+    now = {name: registry.aliases(name).get("champion") for name in engines}
+    plan = {name: v.number for name, v in engines.items() if now[name] != v.number}
+    if plan:  # the intent comes first, so that a killed run leaves a trace of what it was doing
+        intent = json.dumps({"moving": plan, "previous": now}, sort_keys=True)
+        registry.set_tags(wish, promotion=intent)
+    for name, number in plan.items():
+        if registry.aliases(recipe).get("champion") != wish.number:
+            return None
+        before = now[name]
+        if before is not None:
+            registry.set_alias(name, "previous", before)
+        registry.set_alias(name, "champion", number)
+    if registry.aliases(recipe).get("champion") != wish.number:
+        return None
+    return plan

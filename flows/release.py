@@ -1,0 +1,242 @@
+"""A release: the engines of one run judged against the champion, then registered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginehouse.artifact import Workspace, fingerprint
+from enginehouse.build.build import Engine
+from enginehouse.choices import load_choice
+from enginehouse.engine import Target
+from enginehouse.errors import EngineMismatch, Unavailable
+from enginehouse.evaluate.evaluate import Scorecard
+from enginehouse.gates import GateResult, judge
+from enginehouse.recipe import Recipe
+from enginehouse.road import Road
+from flows.run import Run
+from tasks.evaluate import evaluate_task
+from tasks.registry import Registry, Version, read_engine, record_tag, write_engine
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gates say of a run.
+
+    Attributes:
+        word: `passed`, `rejected`, or `waiting` (a required engine is not verified yet).
+        reason: one sentence.
+    """
+
+    word: str
+    reason: str
+    gates: tuple[GateResult, ...]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Where a release is in the registry.
+
+    Attributes:
+        engines: by target name.
+        new: whether anything had to be registered.
+    """
+
+    model: Version
+    engines: Mapping[str, Version]
+    new: bool
+
+
+def judge_road(run: Run) -> Verdict:
+    """Apply the gates to every required engine that was scored here."""
+    recipe, road = run.recipe, run.road
+    required = [target for target in recipe.targets if target.required]
+    cards = {t.name: road.scorecards[t.name] for t in required if t.name in road.scorecards}
+    gates: list[GateResult] = []
+    if cards:
+        champions = {
+            target.name: score_champion(run, target) for target in required if target.name in cards
+        }
+        reference = road.scorecards[recipe.reference.name]
+        gates = judge(recipe.gates, cards, reference, champions)
+    if failed := [gate for gate in gates if not gate.passed]:
+        reason = "; ".join(f"{gate.gate} ({gate.engine}): {gate.reason}" for gate in failed)
+        return Verdict("rejected", reason, tuple(gates))
+    if missing := [target for target in required if target.name not in cards]:
+        return Verdict(
+            "waiting", say_waiting(missing[0], road.waiting[missing[0].name]), tuple(gates)
+        )
+    return Verdict("passed", "every gate passed", tuple(gates))
+
+
+def say_waiting(target: Target, reason: str) -> str:
+    """One sentence: what is missing for a required engine, and which deployment makes it."""
+    pool = "cpu" if target.device == "cpu" else "gpu"
+    return (
+        f"the required engine {target.name} {reason.rstrip('.')}; the deployment promote/{pool} "
+        f"(work pool {pool}) builds and verifies it on a worker that has the device"
+    )
+
+
+def score_champion(run: Run, target: Target) -> Scorecard | str:
+    """The scorecard of the engine that serves now, on this run's pictures; or why there is none."""
+    recipe, road = run.recipe, run.road
+    champion = run.registry.find_alias(f"{recipe.name}.{target.name}", "champion")
+    if champion is None:
+        return "first version: nothing to beat"
+    if champion.tags.get("release") == run.release:
+        return "it is the champion itself"
+    card = Scorecard.from_json(champion.tags["scorecard"])
+    if card.pack == road.pack.identity and card.split == recipe.evaluate.split:
+        return card
+    engine = Engine.from_json(champion.tags["record"])
+    contract = engine.sidecar.contract
+    if (contract.classes, contract.size) != (road.pack.classes, road.pack.size):
+        return f"not comparable: the champion (v{champion.number}) has other classes or input size"
+    restore_engine(engine, champion, run.registry, run.workspace)
+    try:
+        device = load_choice("backends", target.backend).describe_run_device(engine.target)
+        scored: Scorecard = run.step(
+            *(evaluate_task, f"evaluate.champion.{target.name}", recipe.evaluate),
+            engine=engine,
+            pack=road.pack,
+            device=device,
+        )
+    except (EngineMismatch, Unavailable) as error:
+        return f"not comparable: the champion (v{champion.number}) cannot run here: {error.message}"
+    return scored
+
+
+def restore_engine(
+    engine: Engine, version: Version, registry: Registry, workspace: Workspace
+) -> None:
+    """Bring a registered engine's bytes back into the store if it has lost them."""
+    store = workspace.store
+    if not any(store.find_fault(blob) for blob in engine.files.values()):
+        return
+    _, files = read_engine(registry.fetch(version, workspace.scratch) / "engine")
+    for path in files.values():
+        store.seal(path)
+
+
+def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
+    """Register model and engines; whatever is there already is left as it is."""
+    recipe, road, registry = run.recipe, run.road, run.registry
+    tags = describe_release(run, run_url)
+    known = registry.find_release(recipe.name, run.release)
+    run_id = known.run_id if known else registry.start_run(recipe.name, run.release, tags)
+    if not known:
+        registry.log_history(run_id, _parameters(recipe), _history(road))
+    first = next(target for target in recipe.targets if target.required)
+    onnx = road.onnx[first.precision]
+
+    def onnx_file(folder: Path) -> dict[str, Path]:
+        return {"onnx": run.workspace.copy_out(onnx, folder) / "model.onnx"}
+
+    model, new = registry.ensure_model(
+        recipe.name, run.release, run_id, onnx.contract, onnx_file, tags
+    )
+    registry.set_tags(
+        model,
+        recipe=tags["recipe"],
+        recipe_digest=tags["recipe_digest"],
+        verdict=verdict.word,
+        verdict_reason=verdict.reason[:5000],
+    )
+    engines = {}
+    for target in recipe.targets:
+        if engine := road.engines.get(target.name):
+            card = road.scorecards.get(target.name)
+            engines[target.name], made = register_engine(
+                registry, run.workspace, recipe.name, model, engine, card
+            )
+            new = new or made
+    return Registered(model, engines, new)
+
+
+def register_engine(
+    registry: Registry,
+    workspace: Workspace,
+    recipe: str,
+    model: Version,
+    engine: Engine,
+    card: Scorecard | None,
+) -> tuple[Version, bool]:
+    """Register an engine beside its model. Without a scorecard it is `unverified`."""
+
+    def engine_folder(folder: Path) -> dict[str, Path]:
+        return {"engine": write_engine(workspace, engine, folder / "engine")}
+
+    version, new = registry.ensure_model(
+        f"{recipe}.{engine.target.name}",
+        model.tags["release"],
+        model.run_id,
+        engine.sidecar.contract,
+        engine_folder,
+        {
+            "model_version": str(model.number),
+            "record": record_tag(engine),
+            "verified": "no",
+        },
+    )
+    if card:
+        registry.set_tags(version, scorecard=record_tag(card), verified="yes")
+    return version, new
+
+
+def describe_release(run: Run, run_url: str) -> dict[str, str]:
+    """The tags of a model version: lineage down to commit and data, and the records it needs."""
+    recipe, road = run.recipe, run.road
+    commit = read_commit(run.project.root)
+    cards = {name: card.macro_f1 for name, card in road.scorecards.items()}
+    return {
+        "recipe": recipe.model_dump_json(),
+        "recipe_digest": fingerprint(recipe),
+        "data_digest": run.resolved.digest,
+        "data_status": run.resolved.status,
+        "git_commit": commit.removesuffix("-dirty"),
+        "git_dirty": "yes" if commit.endswith("-dirty") else "no",
+        "macro_f1": json.dumps(cards),
+        "onnx": json.dumps({name: record_tag(onnx) for name, onnx in road.onnx.items()}),
+        "pack": record_tag(road.pack),
+        "prefect_run": run_url,
+    }
+
+
+def read_commit(folder: Path) -> str:
+    """The commit of a checkout, with `-dirty` when it has changes; `none` outside git."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() if done.returncode == 0 else "none"
+
+
+def _parameters(recipe: Recipe) -> dict[str, str]:
+    flat: dict[str, str] = {}
+
+    def add(prefix: str, value: object) -> None:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                add(f"{prefix}.{name}" if prefix else name, item)
+        else:
+            flat[prefix] = str(value)
+
+    add("", recipe.model_dump(mode="json"))
+    return flat
+
+
+def _history(road: Road) -> list[dict[str, float]]:
+    history = road.model.notes.get("history", [])
+    assert isinstance(history, list)
+    return [
+        {str(k): float(v) for k, v in row.items() if isinstance(v, int | float)}
+        for row in history
+        if isinstance(row, dict)
+    ]

@@ -1,0 +1,75 @@
+"""The flow `retrain`: from a data version to a judged, registered, promoted release."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.runtime import flow_run
+from prefect.states import Completed, State
+from pydantic import Field
+
+from enginehouse.artifact import Workspace
+from enginehouse.ingest.record import DataVersion
+from enginehouse.project import Project, find_project
+from enginehouse.recipe import Recipe, check_recipe
+from flows.promote import promote
+from flows.reconcile import Promotion
+from flows.release import Registered, Verdict, judge_road, register_road
+from flows.result import RunResult, find_nothing_new, publish
+from flows.road import walk, with_tasks
+from flows.run import Run, make_context
+from flows.summary import render_markdown, table_of_gates, table_of_stages
+from tasks._stage import PROGRESS
+from tasks.data import resolve_data
+from tasks.registry import Registry
+
+
+@flow(name="retrain", persist_result=False)
+def retrain(
+    recipe: Annotated[Recipe, Field(description="What to make, from which data.")],
+    data: Annotated[
+        str,
+        Field(max_length=1000, description="Another data folder for this run, or empty."),
+    ] = "",
+) -> State[RunResult]:
+    """Train, shrink, build, judge, register and promote; only what changed is computed.
+
+    Raises:
+        EnginehouseError: bad input, or a stage failed; finished stages are kept.
+    """
+    project = find_project()
+    check_recipe(recipe)
+    result = run_road(project, recipe, data)
+    create_markdown_artifact(render_markdown(result), key="summary", description="Summary")
+    create_table_artifact(table_of_gates(result), key="gates", description="Gates")
+    create_table_artifact(table_of_stages(result), key="stages", description="Stages")
+    return Completed(name=result.state_name, message=result.headline, data=result)
+
+
+def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
+    """Walk the road with tasks, then judge, register, promote and report."""
+    store = project.open_store()
+    resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
+    context = make_context(store, recipe, resolved)
+    step = with_tasks(context)
+    road = walk(recipe, DataVersion(digest=resolved.digest), step)
+    with tempfile.TemporaryDirectory() as scratch:
+        workspace = Workspace(store, Path(scratch), sources=context.sources)
+        registry = Registry(project.state)
+        run = Run(project, recipe, resolved, context, road, registry, workspace, step)
+        if found := find_nothing_new(run):
+            return found
+        verdict = judge_road(run)
+        made = register_road(run, verdict, flow_run.get_flow_run_ui_url() or "")
+        return publish(run, verdict, made, _promote(verdict, made))
+
+
+def _promote(verdict: Verdict, made: Registered) -> Promotion:
+    if verdict.word == "rejected":
+        return Promotion("rejected", verdict.reason, made.model.number)
+    done: Promotion = promote(made.model.name, made.model.number)
+    return done

@@ -1,0 +1,131 @@
+"""What a person reads when a run is over: the closing summary, and its tables for Prefect."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from flows.result import RunResult
+
+
+def render_summary(result: RunResult) -> str:
+    """The closing summary as aligned lines of text."""
+    rows = [
+        ("data", _data(result)),
+        ("quality", _quality(result)),
+        ("latency", _latency(result)),
+        ("registered", _registered(result)),
+        *(("not here", f"{name} {why}") for name, why in result.run.road.waiting.items()),
+        ("report", result.report.as_uri()),
+    ]
+    lines = [result.headline, *(f"  {name:<11}{text}" for name, text in rows if text)]
+    return "\n".join(lines)
+
+
+def render_markdown(result: RunResult) -> str:
+    """The same as markdown, for the run's page in Prefect."""
+    head, *lines = render_summary(result).splitlines()
+    cells = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines]
+    table = "\n".join(f"| {' | '.join(cell)} |" for cell in cells)
+    return f"# {head}\n\n| | |\n|---|---|\n{table}\n"
+
+
+def suggest_next(result: RunResult) -> str:
+    """Three things to try next."""
+    picture = _example_picture(result)
+    name = result.run.recipe.name
+    return "\n".join(
+        [
+            "Try next:",
+            f"  enginehouse predict {picture}{'' if name == 'sample' else f' --recipe {name}'}",
+            "  move one picture into another class folder and run again; then `enginehouse "
+            "explain` says what had to rerun and why",
+            "  make up    and look around",
+        ]
+    )
+
+
+def table_of_gates(result: RunResult) -> list[dict[str, Any]]:
+    """One row per gate and engine."""
+    return [
+        {"gate": g.gate, "engine": g.engine, "passed": g.passed, "reason": g.reason}
+        for g in result.gates
+    ]
+
+
+def table_of_stages(result: RunResult) -> list[dict[str, Any]]:
+    """One row per stage: whether it ran, and why."""
+    return [
+        {"stage": o.place, "cached": o.cached, "reason": o.reason}
+        for o in result.run.context.outcomes
+    ]
+
+
+def _data(result: RunResult) -> str:
+    road, resolved = result.run.road, result.run.resolved
+    repeats = road.pack.notes.get("dropped_duplicates", [])
+    assert isinstance(repeats, list)
+    status = {"clean": "as in data.dvc", "modified": "modified", "unversioned": "not versioned"}
+    return (
+        f"version {resolved.digest[:12]} ({status[resolved.status]}): {road.manifest.num_rows} "
+        f"pictures kept, {road.manifest.num_quarantined} quarantined, {len(repeats)} repeated"
+    )
+
+
+def _quality(result: RunResult) -> str:
+    road, recipe = result.run.road, result.run.recipe
+    names = {recipe.reference.name: "fp32"} | {
+        t.name: f"{t.name} {t.precision}" for t in recipe.targets
+    }
+    scores = [
+        f"{label} {road.scorecards[name].macro_f1:.4f}"
+        for name, label in names.items()
+        if name in road.scorecards
+    ]
+    if not scores:
+        return ""
+    card = next(road.scorecards[name] for name in reversed(names) if name in road.scorecards)
+    text = f"macro F1 {', '.join(scores)} on {card.num_pictures} {card.split} pictures"
+    if card.escapes is not None:
+        text += (
+            f"; {card.escapes} of {card.num_defects} defects escape, "
+            f"{card.overkill} of {card.num_good} good parts rejected"
+        )
+    return text
+
+
+def _latency(result: RunResult) -> str:
+    latency = result.run.road.latency
+    if latency is None:
+        return ""
+    rows: Any = latency.notes["rows"]
+    engine, *others = rows
+    text = f"{engine['name']} {engine['milliseconds']:.2f} ms"
+    for other in others:
+        text += f", {other['milliseconds'] / engine['milliseconds']:.1f}x {other['name']}"
+    notes = latency.notes
+    return f"{text} (batch {notes['batch']}, {notes['device']}, {notes['date']})"
+
+
+def _registered(result: RunResult) -> str:
+    engines = [
+        f"{v.name} v{v.number}" + ("" if v.tags.get("verified") == "yes" else " (unverified)")
+        for v in result.engines.values()
+    ]
+    alias = f" is {result.promotion.word}" if result.promotion.word != "unsettled" else ""
+    return f"{result.model.name} v{result.model.number}{alias}; " + ", ".join(
+        engines or ["no engine"]
+    )
+
+
+def _example_picture(result: RunResult) -> str:
+    import pandas as pd
+
+    table = result.run.workspace.path(result.run.road.manifest, "manifest.parquet")
+    names = pd.read_parquet(table, columns=["path"])["path"]
+    picture = result.run.resolved.folder / names[len(names) // 2]
+    try:
+        return str(picture.relative_to(Path.cwd()))
+    except ValueError:
+        return str(picture)

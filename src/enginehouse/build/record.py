@@ -1,0 +1,17 @@
+"""What build leaves behind."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from enginehouse.artifact import Record
+from enginehouse.engine import Sidecar, Target
+
+
+class Engine(Record):
+    """The files that the backend wrote, and what they were built for."""
+
+    kind: ClassVar[str] = "engine"
+
+    target: Target
+    sidecar: Sidecar

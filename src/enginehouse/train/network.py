@@ -1,0 +1,73 @@
+"""The network as every stage sees it: built by name, loaded from a record, fed one way.
+
+Knows nothing of how it is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from enginehouse.artifact import Workspace
+from enginehouse.choices import load_choice
+from enginehouse.errors import StoreError
+from enginehouse.train.record import ModelConfig, TrainedModel
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHTS = "weights.safetensors"
+
+
+def build_network(model: ModelConfig, num_classes: int) -> torch.nn.Module:
+    """A network with random weights, drawn from torch's current seed, in training mode.
+
+    Raises:
+        RecipeError: no such family or architecture.
+    """
+    net: torch.nn.Module = load_choice("models", model.family).build_model(model.name, num_classes)
+    return net
+
+
+def load_network(model: TrainedModel, here: Workspace) -> torch.nn.Module:
+    """The trained network on the CPU, in evaluation mode.
+
+    Returns:
+        A module from float32 [n, 3, size, size], normalised, to logits [n, classes].
+
+    Raises:
+        StoreError: the weights are gone, changed, or do not fit this version's architecture.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    with torch.random.fork_rng():
+        net = build_network(model.model, len(model.classes))
+    try:
+        net.load_state_dict(load_file(here.path(model, WEIGHTS)))
+    except RuntimeError as error:
+        raise StoreError(
+            f"The weights do not fit {model.model.name} as it is built here: "
+            f"{str(error).splitlines()[0]}",
+            "Train again with the libraries that are installed now.",
+        ) from error
+    return net.eval()
+
+
+def normalise(pictures: torch.Tensor, mean: Sequence[float], std: Sequence[float]) -> torch.Tensor:
+    """What enters the network: (x / 255 - mean) / std, in float32.
+
+    Training, calibration and the exported graph all call this one.
+
+    Args:
+        pictures: [n, 3, size, size], RGB on the 0..255 scale, uint8 or float32.
+        mean, std: per channel, on the 0..1 scale.
+    """
+    import torch
+
+    scale = [1 / (255 * value) for value in std]
+    offset = [m / s for m, s in zip(mean, std, strict=True)]
+    device = pictures.device
+    return pictures.float() * torch.tensor(scale, device=device).view(3, 1, 1) - torch.tensor(
+        offset, device=device
+    ).view(3, 1, 1)

@@ -1,0 +1,135 @@
+"""Before hours are spent: does this network learn from these tensors at all?
+
+Three checks on the first training batch (after Karpathy, "A Recipe for Training Neural
+Networks", 2019): the untrained loss is near ln C, a few pictures can be overfitted, and a person
+can look at the exact tensors that enter the network.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from enginehouse.errors import TrainingError
+
+if TYPE_CHECKING:
+    import torch
+
+NUM_OVERFIT = 8  # pictures; enough for BatchNorm, quick on a CPU
+MAX_STEPS = 60
+LEARNED = 0.5  # the loss must fall to this share of what it was
+
+
+def check_network(
+    net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor, num_classes: int
+) -> dict[str, float]:
+    """Run the two checks on a copy of the network, in float32.
+
+    Args:
+        net: untrained network; not changed.
+        inputs: the first training batch, float32 [n, 3, size, size], normalised.
+        labels: int64 [n].
+        num_classes: C.
+
+    Returns:
+        `untrained_loss`, `expected_loss` (ln C), `overfit_loss` after `overfit_steps`.
+
+    Raises:
+        TrainingError: the network cannot take the pictures, or a check failed; with the numbers.
+    """
+    trial = copy.deepcopy(net).train()
+    untrained = _find_untrained_loss(trial, inputs, labels)
+    expected = math.log(num_classes)
+    # Wide: EfficientNet's head starts at three times ln C, inputs on the wrong scale at hundreds.
+    if not 0.2 * expected <= untrained <= 3 * expected + 4:
+        raise TrainingError(
+            f"Preflight: the untrained network's loss is {untrained:.3g}; for {num_classes} "
+            f"classes it should be near ln {num_classes} = {expected:.3g}.",
+            "Choose another architecture, or look whether the pictures are what they should be.",
+        )
+    loss, steps = _overfit(trial, inputs[:NUM_OVERFIT], labels[:NUM_OVERFIT])
+    return {
+        "untrained_loss": untrained,
+        "expected_loss": expected,
+        "overfit_loss": loss,
+        "overfit_steps": steps,
+    }
+
+
+def _find_untrained_loss(net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+    """Loss with the statistics of the batch: untrained running ones would blow deep nets up."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            return torch.nn.functional.cross_entropy(net(inputs), labels).item()
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"Preflight: a batch of {len(inputs)} pictures does not fit into the GPU's memory.",
+            "Make train.batch_size smaller.",
+        ) from error
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise TrainingError(
+            f"Preflight: the network cannot take pictures of {inputs.shape[-1]} px: "
+            f"{str(error).splitlines()[0]}",
+            "Change prepare.size, or choose another architecture.",
+        ) from error
+
+
+def _overfit(net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> tuple[float, int]:
+    import torch
+
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
+    start = best = math.inf
+    for step in range(MAX_STEPS):
+        loss = torch.nn.functional.cross_entropy(net(inputs), labels)
+        start = loss.item() if step == 0 else start
+        best = min(best, loss.item())
+        if loss.item() <= LEARNED * start:
+            return loss.item(), step
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    raise TrainingError(
+        f"Preflight: {len(labels)} pictures could not be learned by heart: the loss went from "
+        f"{start:.3g} to {best:.3g} in {MAX_STEPS} steps, wanted {LEARNED * start:.3g}.",
+        "Look whether the labels fit the pictures (repeats under two labels?), or choose another "
+        "architecture.",
+    )
+
+
+def draw_batch(
+    inputs: torch.Tensor,
+    labels: torch.Tensor,
+    classes: Sequence[str],
+    mean: Sequence[float],
+    std: Sequence[float],
+    path: Path,
+) -> None:
+    """Save the first 16 tensors of a batch as a picture, each under its label.
+
+    Args:
+        inputs: float32 [n, 3, size, size], normalised by `mean` and `std` (undone here).
+        labels: int64 [n].
+        classes: names by index.
+        mean, std: per channel, 0..1 scale.
+        path: PNG to write.
+    """
+    import torch
+    from PIL import Image, ImageDraw
+
+    shape = (1, 3, 1, 1)
+    visible = inputs[:16].cpu() * torch.tensor(std).view(shape) + torch.tensor(mean).view(shape)
+    pixels = (visible * 255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
+    tile = max(96, pixels.shape[1])
+    num_rows = -(-len(pixels) // 4)
+    sheet = Image.new("RGB", (4 * tile, num_rows * (tile + 16)), "white")
+    for place, (picture, label) in enumerate(zip(pixels, labels.tolist(), strict=False)):
+        x, y = place % 4 * tile, place // 4 * (tile + 16)
+        sheet.paste(Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST), (x, y))
+        ImageDraw.Draw(sheet).text((x + 2, y + tile + 1), classes[label][: tile // 6], "black")
+    sheet.save(path)

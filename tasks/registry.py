@@ -1,0 +1,304 @@
+"""The model registry: the only file that speaks MLflow.
+
+Layout: one registered model per recipe, one per engine as `<recipe>.<target>`. A version's tag
+`enginehouse.release` holds the identity of what it carries, so everything here is idempotent by
+look-up: ensuring twice changes nothing. MLflow aliases have no compare-and-set; who moves them
+(the flow `promote`) re-reads around every write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enginehouse.artifact import Record, Workspace
+from enginehouse.build.build import Engine
+from enginehouse.engine import Contract
+from enginehouse.errors import RegistryError
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+TAG = "enginehouse."
+SERVED = Path(__file__).with_name("served.py")
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a registered model, its tags without our prefix."""
+
+    name: str
+    number: int
+    run_id: str
+    source: str
+    tags: Mapping[str, str]
+
+
+class Registry:
+    """A tracking server or database, reached through MLflow's client.
+
+    Raises:
+        RegistryError: (every method) MLflow cannot be reached or refuses.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.uri = os.environ["MLFLOW_TRACKING_URI"]
+        self.state = state
+        with self._reaching():
+            self._client: MlflowClient = _quiet_client()
+            self._client.search_registered_models(max_results=1)
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield
+        except (MlflowException, OSError) as error:
+            raise RegistryError(
+                f"MLflow at {hide_password(self.uri)} did not do what was asked: "
+                f"{str(error).splitlines()[0][:300]}",
+                "Nothing is lost: every finished stage is in the store. Bring MLflow back (or set "
+                "MLFLOW_TRACKING_URI) and run `enginehouse run` with the same recipe again; it "
+                "registers without rebuilding.",
+            ) from error
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of a registered model, newest first; none if it does not exist."""
+        with self._reaching():
+            found = self._client.search_model_versions(f"name='{name}'")
+        return sorted(map(_version, found), key=lambda version: -version.number)
+
+    def find_release(self, name: str, release: str) -> Version | None:
+        """The version that carries a release, or None."""
+        return next((v for v in self.versions(name) if v.tags.get("release") == release), None)
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """Alias to version number; empty if the model does not exist."""
+        from mlflow.exceptions import MlflowException
+
+        with self._reaching():
+            try:
+                found = self._client.get_registered_model(name).aliases
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                return {}
+        return {alias: int(number) for alias, number in found.items()}
+
+    def find_alias(self, name: str, alias: str) -> Version | None:
+        """The version an alias points at, or None.
+
+        Raises:
+            RegistryError: it points at a version that does not exist.
+        """
+        number = self.aliases(name).get(alias)
+        if number is None:
+            return None
+        versions = self.versions(name)
+        for version in versions:
+            if version.number == number:
+                return version
+        raise RegistryError(
+            f"Alias {alias} of {name} points at version {number}, which does not exist; there "
+            f"are {', '.join(str(v.number) for v in versions) or 'none'}.",
+            f"Move the alias {alias} to a version that exists.",
+        )
+
+    def set_alias(self, name: str, alias: str, number: int) -> None:
+        """Point an alias at a version."""
+        with self._reaching():
+            self._client.set_registered_model_alias(name, alias, str(number))
+
+    def set_tags(self, version: Version, **tags: str) -> None:
+        """Write tags of a version (our prefix is added); those that already say it are left."""
+        with self._reaching():
+            for key, value in tags.items():
+                if version.tags.get(key) != value:
+                    self._client.set_model_version_tag(
+                        version.name, str(version.number), TAG + key, value
+                    )
+
+    def start_run(self, recipe: str, release: str, tags: Mapping[str, str]) -> str:
+        """The id of the finished run that describes a release, made if it is not there."""
+        with self._reaching():
+            experiment = self._find_experiment(recipe)
+            found = self._client.search_runs(
+                [experiment], f"tags.`{TAG}release` = '{release}'", max_results=1
+            )
+            if found:
+                return str(found[0].info.run_id)
+            run = self._client.create_run(
+                experiment,
+                run_name=f"{recipe} {release[:8]}",
+                tags={f"{TAG}release": release, **{TAG + k: v for k, v in tags.items()}},
+            )
+            self._client.set_terminated(run.info.run_id)
+            return str(run.info.run_id)
+
+    def _find_experiment(self, recipe: str) -> str:
+        name = f"enginehouse/{recipe}"
+        found = self._client.get_experiment_by_name(name)
+        if found:
+            return str(found.experiment_id)
+        # Without a server the client itself decides where artifacts go: beside the database.
+        local = self.uri.startswith("sqlite:")
+        place = (self.state / "mlartifacts" / recipe).as_uri() if local else None
+        return str(self._client.create_experiment(name, artifact_location=place))
+
+    def log_history(
+        self, run_id: str, parameters: Mapping[str, str], history: list[dict[str, float]]
+    ) -> None:
+        """Log parameters and per-epoch metrics of a run (writing the same again is harmless)."""
+        from mlflow.entities import Metric, Param
+
+        with self._reaching():
+            metrics = [
+                Metric(name, float(value), 0, int(row["epoch"]))
+                for row in history
+                for name, value in row.items()
+                if name != "epoch"
+            ]
+            params = [Param(name, value[:500]) for name, value in parameters.items()]
+            for start in range(0, max(len(params), 1), 100):
+                self._client.log_batch(run_id, params=params[start : start + 100])
+            for start in range(0, len(metrics), 1000):
+                self._client.log_batch(run_id, metrics=metrics[start : start + 1000])
+
+    def log_folder(self, run_id: str, folder: Path, place: str) -> None:
+        """Upload a folder's files under `place` among a run's artifacts."""
+        with self._reaching():
+            self._client.log_artifacts(run_id, str(folder), place)
+
+    def ensure_model(
+        self,
+        name: str,
+        release: str,
+        run_id: str,
+        contract: Contract,
+        artifacts: Callable[[Path], dict[str, Path]],
+        tags: Mapping[str, str],
+    ) -> tuple[Version, bool]:
+        """The version that carries a release, registered if there is none; whether it is new.
+
+        Args:
+            artifacts: writes the files into the given folder and names them; called when needed.
+        """
+        if found := self.find_release(name, release):
+            return found, False
+        with tempfile.TemporaryDirectory() as scratch, self._reaching():
+            files = {key: str(path) for key, path in artifacts(Path(scratch)).items()}
+            uri = _log_pyfunc(run_id, name, contract, files)
+            import mlflow
+
+            made = mlflow.register_model(
+                uri, name, tags={f"{TAG}release": release, **{TAG + k: v for k, v in tags.items()}}
+            )
+        return _version(made), True
+
+    def fetch(self, version: Version, folder: Path) -> Path:
+        """Download a version's artifacts; returns the folder that holds them by their names.
+
+        Raises:
+            RegistryError: the artifacts are gone.
+        """
+        import mlflow
+
+        with self._reaching():
+            path = mlflow.artifacts.download_artifacts(
+                artifact_uri=f"models:/{version.name}/{version.number}", dst_path=str(folder)
+            )
+        return Path(path) / "artifacts"
+
+
+def write_engine(workspace: Workspace, engine: Engine, folder: Path) -> Path:
+    """An engine as files that stand alone: what the backend wrote, and `engine.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    workspace.copy_out(engine, folder)
+    (folder / "engine.json").write_text(engine.to_json(), encoding="utf-8")
+    return folder
+
+
+def read_engine(folder: Path) -> tuple[Engine, dict[str, Path]]:
+    """The engine in a folder that `write_engine` wrote, every digest checked.
+
+    Raises:
+        RegistryError: a file is missing or altered.
+    """
+    from enginehouse.store import hash_file
+
+    engine = Engine.from_json((folder / "engine.json").read_text(encoding="utf-8"))
+    files = {name: folder / name for name in engine.files}
+    for name, path in files.items():
+        if not path.is_file() or hash_file(path) != engine.files[name].sha256:
+            raise RegistryError(
+                f"{name} of the registered engine {engine.target.name} is missing or altered.",
+                "Register the release again: `enginehouse run` with its recipe.",
+            )
+    return engine, files
+
+
+def record_tag(record: Record) -> str:
+    """A record as the text of a tag, without what only `explain` needs."""
+    return record.model_copy(update={"made_by": None, "notes": {}}).to_json()
+
+
+def hide_password(uri: str) -> str:
+    """An address without the password in it."""
+    head, at, tail = uri.rpartition("@")
+    scheme, mark, user = head.partition("://")
+    return f"{scheme}{mark}{user.partition(':')[0]}:***@{tail}" if at and ":" in user else uri
+
+
+def _quiet_client() -> MlflowClient:
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient()
+
+
+def _version(found: Any) -> Version:
+    tags = {k.removeprefix(TAG): v for k, v in found.tags.items() if k.startswith(TAG)}
+    return Version(found.name, int(found.version), found.run_id or "", found.source, tags)
+
+
+def _log_pyfunc(run_id: str, name: str, contract: Contract, files: dict[str, str]) -> str:
+    import mlflow
+    import numpy as np
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    import enginehouse
+
+    signature = ModelSignature(
+        Schema([TensorSpec(np.dtype("uint8"), (-1, -1, -1, -1))]),
+        Schema([TensorSpec(np.dtype("float32"), (-1, len(contract.classes)))]),
+    )
+    with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
+        warnings.simplefilter("ignore")  # it asks for an example, which would run the engine here
+        info = mlflow.pyfunc.log_model(
+            name=name.replace(".", "-"),
+            python_model=str(SERVED),
+            artifacts=files,
+            signature=signature,
+            code_paths=[str(Path(str(enginehouse.__file__)).parent)],
+            pip_requirements=_requirements(),
+            metadata={"contract": json.loads(contract.model_dump_json())},
+        )
+    return str(info.model_uri)
+
+
+def _requirements() -> list[str]:
+    from importlib.metadata import version
+
+    names = ("mlflow", "numpy", "onnxruntime", "openvino", "pillow", "pydantic", "filelock")
+    return [f"{name}=={version(name)}" for name in names]

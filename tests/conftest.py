@@ -1,0 +1,183 @@
+"""Shared parts of the tests: a tiny data set, a copied checkout, runs in subprocesses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+RECIPES = """
+deployments:
+  - name: tiny
+    entrypoint: flows.retrain.retrain
+    parameters:
+      recipe:
+        name: tiny
+        data: {path: data/tiny}
+        ingest: {group_pattern: '^(p\\d+)_'}
+        validation: {min_rows: 20}
+        prepare: {size: 32}
+        train:
+          model: {family: tiny, name: tiny_cnn}
+          epochs: 3
+          batch_size: 16
+        quantize: {num_pictures: 16}
+        export: {num_parity_pictures: 8, max_difference: 0.2}
+        evaluate: {good_class: good}
+        measure: {rounds: 3}
+        gates: {min_macro_f1: 0.2, max_drop: 0.8}
+    work_pool: {name: cpu}
+"""
+
+
+def draw_pictures(folder: Path, per_class: int = 20) -> Path:
+    """Three classes of 40 px pictures that a tiny net tells apart; two pictures per part."""
+    rng = np.random.default_rng(3)
+    rows, columns = np.mgrid[:40, :40]
+    for label in ("good", "line", "spot"):
+        (folder / label).mkdir(parents=True)
+        for number in range(per_class):
+            picture = rng.normal(120, 12, (40, 40, 3))
+            x, y = rng.integers(10, 30, 2)
+            if label == "line":
+                picture[abs(columns - x) < 2] += 90
+            if label == "spot":
+                picture[(columns - x) ** 2 + (rows - y) ** 2 < 25] -= 90
+            image = Image.fromarray(picture.clip(0, 255).astype(np.uint8))
+            image.save(folder / label / f"p{label[0]}{number // 2:02}_{number}.png")
+    return folder
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A copy of the code with one tiny recipe, its own data, state and store.
+
+    Attributes:
+        environment: what its subprocesses get on top of a clean environment.
+    """
+
+    root: Path
+    environment: dict[str, str]
+
+    @property
+    def state(self) -> Path:
+        return Path(self.environment["ENGINEHOUSE_STATE"])
+
+    @property
+    def store(self) -> Path:
+        return Path(self.environment.get("ENGINEHOUSE_STORE", self.state / "store"))
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data" / "tiny"
+
+    def start(self, *command: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+        """Start `python ...` in the checkout's environment, its output to pipes."""
+        return subprocess.Popen(
+            [sys.executable, *command],
+            cwd=cwd or self.root,
+            env=clean_environment() | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `python ...` to its end."""
+        process = self.start(*command, cwd=cwd)
+        out, err = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+    def walk(self, cwd: Path | None = None) -> dict[str, int]:
+        """Walk the road as plain calls; the stages that were executed, by place."""
+        mark = self.mark()
+        done = self.run(str(ROOT / "tests" / "walk.py"), cwd=cwd)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return self.executed(mark)
+
+    def enginehouse(self, *arguments: str, **options: Path) -> subprocess.CompletedProcess[str]:
+        """Run the command line."""
+        return self.run("-m", "flows.cli", *arguments, **options)
+
+    def mark(self) -> int:
+        """The journal's length now."""
+        journal = self.store / "journal.jsonl"
+        return len(journal.read_text().splitlines()) if journal.exists() else 0
+
+    def executed(self, mark: int = 0) -> dict[str, int]:
+        """Place to number of executions, counted from the journal since a mark."""
+        lines = (self.store / "journal.jsonl").read_text().splitlines()[mark:]
+        return dict(Counter(json.loads(line)["slot"].partition("/")[2] for line in lines))
+
+    def reasons(self) -> dict[str, str]:
+        """Place to the reason of the last run."""
+        stages = json.loads((self.store / "memory" / "runs" / "tiny.json").read_text())
+        return {stage["place"]: stage["reason"] for stage in stages}
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without addresses and settings of services."""
+    prefixes = ("PREFECT_", "MLFLOW_", "ENGINEHOUSE_", "DVC_", "PYTHONPATH")
+    return {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
+
+
+@pytest.fixture(scope="session")
+def tiny_pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw_pictures(tmp_path_factory.mktemp("pictures") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def make_checkout(tiny_pictures: Path) -> Callable[[Path], Checkout]:
+    """Copy the code into a folder, with the tiny recipe and the tiny pictures."""
+
+    def make(root: Path) -> Checkout:
+        skip = shutil.ignore_patterns("__pycache__")
+        for name in ("src", "flows", "tasks"):
+            shutil.copytree(ROOT / name, root / name, ignore=skip)
+        shutil.copy(ROOT / "pyproject.toml", root)
+        (root / "prefect.yaml").write_text(RECIPES)
+        shutil.copytree(tiny_pictures, root / "data" / "tiny")
+        return Checkout(
+            root,
+            {
+                "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+                "ENGINEHOUSE_STATE": str(root / ".enginehouse"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def walked(
+    make_checkout: Callable[[Path], Checkout], tmp_path_factory: pytest.TempPathFactory
+) -> Checkout:
+    """A checkout whose road was walked once. Never change it: copy it with `checkout`."""
+    made = make_checkout(tmp_path_factory.mktemp("walked") / "house")
+    executed = made.walk()
+    assert set(executed.values()) == {1}
+    return made
+
+
+@pytest.fixture
+def checkout(walked: Checkout, tmp_path: Path) -> Checkout:
+    """A copy of the walked checkout, store and all, in another folder."""
+    root = tmp_path / "house"
+    shutil.copytree(walked.root, root, symlinks=True)
+    old, new = str(walked.root), str(root)
+    return Checkout(root, {k: v.replace(old, new) for k, v in walked.environment.items()})

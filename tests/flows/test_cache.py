@@ -1,0 +1,284 @@
+"""What runs again, and what does not: executions counted from the journal, in subprocesses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Checkout
+
+INT8 = {"quantize", "export.int8", "build.openvino", "evaluate.openvino", "measure"}
+FP32 = {"export.fp32", "build.openvino-fp32", "evaluate.openvino-fp32"}
+AFTER_TRAIN = {"train"} | INT8 | FP32
+ALL = {"ingest", "validate", "prepare"} | AFTER_TRAIN
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path.name}"
+    path.write_text(text.replace(old, new))
+
+
+def test_first_walk_runs_every_stage_once(walked: Checkout) -> None:
+    assert set(walked.executed()) == ALL
+
+
+def test_nothing_runs_again(checkout: Checkout) -> None:
+    # The fixture is a copy in another folder, and this is another process.
+    assert checkout.walk() == {}
+
+
+def test_another_working_directory(checkout: Checkout, tmp_path: Path) -> None:
+    inside = checkout.root / "flows"
+    assert checkout.walk(cwd=inside) == {}
+
+
+def test_words_for_people_do_not_count(checkout: Checkout) -> None:
+    source = checkout.root / "src" / "enginehouse"
+    for path in source.rglob("*.py"):
+        path.write_text(path.read_text() + "\n# a comment\n")
+    train = source / "train" / "train.py"
+    edit(train, '"""Train:', '"""Learn:')
+    text = (source / "prepare" / "prepare.py").read_text()
+    changed = text.replace("This manifest was not let through.", "Another message.")
+    assert changed != text
+    (source / "prepare" / "prepare.py").write_text(changed)
+    assert checkout.walk() == {}
+
+
+def test_a_model_nobody_uses(checkout: Checkout) -> None:
+    models = checkout.root / "src" / "enginehouse" / "models"
+    shutil.copy(models / "tiny_family.py", models / "other_family.py")
+    listing = models / "__init__.py"
+    listing.write_text(
+        listing.read_text().replace("}", '    "other": "enginehouse.models.other_family",\n}')
+    )
+    assert checkout.walk() == {}
+
+
+def test_helper_of_quantize_with_the_same_bytes(checkout: Checkout) -> None:
+    helper = checkout.root / "src" / "enginehouse" / "quantize" / "calibration.py"
+    helper.write_text(helper.read_text() + "\n\ndef another() -> int:\n    return 1\n")
+    assert set(checkout.walk()) == {"quantize"}
+    assert "enginehouse.quantize.calibration changed" in checkout.reasons()["quantize"]
+
+
+def test_quantize_with_other_bytes(checkout: Checkout) -> None:
+    edit(checkout.root / "prefect.yaml", "num_pictures: 16}", "num_pictures: 12}")
+    assert set(checkout.walk()) == INT8
+    assert "num_pictures: 16 -> 12" in checkout.reasons()["quantize"]
+
+
+def test_one_picture(checkout: Checkout) -> None:
+    picture = sorted(checkout.data.glob("good/*"))[0]
+    shutil.copy(sorted(checkout.data.glob("good/*"))[-1], picture)
+    with picture.open("ab") as stream:
+        stream.write(b"\0")
+    executed = checkout.walk()
+    assert executed["ingest"] == executed["validate"] == executed["prepare"] == 1
+    assert f"good/{picture.name}" in checkout.reasons()["ingest"]
+
+
+def test_one_label(checkout: Checkout) -> None:
+    picture = sorted(checkout.data.glob("line/*"))[0]
+    picture.rename(checkout.data / "spot" / picture.name)
+    executed = checkout.walk()
+    assert {"ingest", "validate", "prepare", "train"} <= set(executed)
+    assert set(executed.values()) == {1}
+    reason = checkout.reasons()["ingest"]
+    assert f"line/{picture.name}" in reason
+    assert f"spot/{picture.name}" in reason
+
+
+def test_dvc_add_changes_nothing(checkout: Checkout) -> None:
+    dvc = [sys.executable, "-m", "dvc"]
+    env = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+    for command in (["git", "init", "-q"], [*dvc, "init", "-q"], [*dvc, "add", "-q", "data"]):
+        subprocess.run(command, cwd=checkout.root, check=True, env=env)
+    assert checkout.walk() == {}
+    picture = sorted(checkout.data.glob("line/*"))[0]
+    picture.chmod(0o644)
+    picture.rename(checkout.data / "spot" / picture.name)
+    assert checkout.walk()["ingest"] == 1
+    subprocess.run([*dvc, "add", "-q", "data"], cwd=checkout.root, check=True, env=env)
+    assert checkout.walk() == {}
+
+
+def test_the_seed(checkout: Checkout) -> None:
+    edit(checkout.root / "prefect.yaml", "epochs: 3\n", "epochs: 3\n          seed: 5\n")
+    assert set(checkout.walk()) == AFTER_TRAIN
+
+
+@pytest.mark.parametrize("library", ["torchao", "great-expectations", "openvino"])
+def test_a_library_version(checkout: Checkout, library: str) -> None:
+    info = checkout.root / "src" / f"{library.replace('-', '_')}-99.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n")
+    declared = {
+        "torchao": {"quantize", "export.int8"},
+        "great-expectations": {"validate"},
+        "openvino": {place for place in ALL if place.startswith(("build", "evaluate", "measure"))},
+    }
+    executed = set(checkout.walk())
+    assert declared[library] <= executed
+    assert not executed & (ALL - declared[library] - INT8)
+    assert any(f"{library}: " in reason for reason in checkout.reasons().values())
+
+
+def _find_record(checkout: Checkout, stage: str) -> dict[str, dict[str, dict[str, str]]]:
+    entry = next((checkout.store / "index" / stage).iterdir())
+    record: dict[str, dict[str, dict[str, str]]] = json.loads(entry.read_text())["record"]
+    return record
+
+
+def _objects(checkout: Checkout, stage: str) -> list[Path]:
+    record = _find_record(checkout, stage)
+    digests = [blob["sha256"] for blob in {**record["files"], **record["reports"]}.values()]
+    return [checkout.store / "objects" / digest[:2] / digest[2:] for digest in digests]
+
+
+@pytest.mark.parametrize("stage", ["ingest", "validate", "prepare", "train", "quantize", "export"])
+@pytest.mark.parametrize("damage", ["missing", "corrupt"])
+def test_damaged_bytes(checkout: Checkout, stage: str, damage: str) -> None:
+    path = _objects(checkout, stage)[-1]
+    path.chmod(0o644)
+    if damage == "missing":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    executed = checkout.walk()
+    assert {place.partition(".")[0] for place in executed} == {stage}
+    assert any(f"is {damage} in the store" in reason for reason in checkout.reasons().values())
+    assert checkout.walk() == {}
+
+
+def test_unknown_schema_is_a_miss_with_a_reason(checkout: Checkout) -> None:
+    entry = next((checkout.store / "index" / "train").iterdir())
+    entry.write_text(entry.read_text().replace('"schema": 1', '"schema": 99', 1))
+    assert set(checkout.walk()) == {"train"}
+    assert "schema 99" in checkout.reasons()["train"]
+
+
+def test_two_runs_at_once_compute_once(
+    make_checkout: Callable[[Path], Checkout], tmp_path: Path
+) -> None:
+    checkout = make_checkout(tmp_path / "house")
+    runs = [checkout.start(str(Path(__file__).parents[1] / "walk.py")) for _ in range(2)]
+    for run in runs:
+        _, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err[-2000:]
+    executed = checkout.executed()
+    assert set(executed) == ALL
+    assert set(executed.values()) == {1}
+
+
+def test_two_runs_at_once_mend_once(checkout: Checkout) -> None:
+    _objects(checkout, "train")[0].unlink()
+    mark = checkout.mark()
+    runs = [checkout.start(str(Path(__file__).parents[1] / "walk.py")) for _ in range(2)]
+    for run in runs:
+        _, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err[-2000:]
+    assert checkout.executed(mark) == {"train": 1}
+
+
+def test_failed_stage_leaves_no_entry(checkout: Checkout) -> None:
+    train = checkout.root / "src" / "enginehouse" / "train" / "train.py"
+    shutil.rmtree(checkout.store / "index" / "train")
+    good = train.read_text()
+    bad, count = re.subn(
+        r"(\ndef train\(.*?\) -> TrainedModel:\n    \"\"\".*?\"\"\"\n)",
+        r'\1    raise TrainingError("planted", "none")\n',
+        good,
+        flags=re.DOTALL,
+    )
+    assert count == 1
+    train.write_text(bad)
+    done = checkout.run(str(Path(__file__).parents[1] / "walk.py"))
+    assert done.returncode != 0
+    assert "planted" in done.stderr
+    assert not list((checkout.store / "index").glob("train/*"))
+    assert not list((checkout.store / "scratch").iterdir())
+    train.write_text(good)
+    assert set(checkout.walk()) == {"train"}
+
+
+def test_killed_stage_leaves_no_entry_and_no_lock(checkout: Checkout) -> None:
+    shutil.rmtree(checkout.store / "index" / "train")
+    mark = checkout.mark()
+    run = checkout.start(str(Path(__file__).parents[1] / "walk.py"))
+    while checkout.mark() == mark:  # the journal line is written before the stage's first step
+        assert run.poll() is None
+    os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+    assert not list((checkout.store / "index").glob("train/*"))
+    assert set(checkout.walk()) == {"train"}
+    assert not list((checkout.store / "scratch").iterdir())
+
+
+def test_another_checkout_shares_the_store(
+    checkout: Checkout, make_checkout: Callable[[Path], Checkout], tmp_path: Path
+) -> None:
+    other = make_checkout(tmp_path / "other")
+    other.environment["ENGINEHOUSE_STORE"] = str(checkout.store)
+    assert other.walk() == {}
+
+
+def test_exports_from_two_folders_are_identical(
+    walked: Checkout, make_checkout: Callable[[Path], Checkout], tmp_path: Path
+) -> None:
+    other = make_checkout(tmp_path / "a folder with another name")
+    other.walk()
+    for name in ("fp32", "int8"):
+        exports = []
+        for place in (walked, other):
+            records = [
+                json.loads(path.read_text())["record"]
+                for path in (place.store / "index" / "export").iterdir()
+            ]
+            record = next(r for r in records if r["precision"] == name)
+            exports.append(record["files"]["model.onnx"]["sha256"])
+            digest = exports[-1]
+            content = (place.store / "objects" / digest[:2] / digest[2:]).read_bytes()
+            assert str(place.root).encode() not in content
+            assert b"site-packages" not in content
+        assert exports[0] == exports[1]
+
+
+def test_declared_libraries_are_the_imported_ones() -> None:
+    import grimp
+
+    from enginehouse.choices import FOLDERS, list_choices
+    from enginehouse.code_digest import LEFT_OUT, find_modules
+
+    graph = grimp.build_graph("enginehouse", include_external_packages=True, cache_dir=None)
+    names = {"PIL": "pillow", "great_expectations": "great-expectations", "sklearn": "scikit-learn"}
+    plumbing = {"pydantic"} | set(sys.stdlib_module_names)
+    stages = [
+        path.parent.name
+        for path in Path(import_module("enginehouse").__path__[0]).glob("*/record.py")
+    ]
+    modules = [f"enginehouse.{stage}.{stage}" for stage in stages]
+    modules += [path for folder in FOLDERS for path in list_choices(folder).values()]
+    for module in modules:
+        declared = set(import_module(module).LIBRARIES)
+        imported = {
+            names.get(found, found)
+            for reached in find_modules([module])
+            for found in graph.find_modules_directly_imported_by(reached)
+            if not found.startswith("enginehouse") and found not in plumbing
+        }
+        assert imported == declared, module
+    assert LEFT_OUT

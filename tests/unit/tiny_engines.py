@@ -1,0 +1,148 @@
+"""A network small enough to check by hand, and the records that stages take, made from it.
+
+The network answers which channel of a picture is brightest: a 3x3 mean per channel, ReLU, global
+average, and a Gemm that picks the three means out of eight.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pandas as pd
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from enginehouse.artifact import Workspace
+from enginehouse.engine import BatchProfile, Contract, Precision, Target
+from enginehouse.export.export import OnnxModel
+from enginehouse.prepare.record import Pack
+from enginehouse.store import Store
+
+SIZE = 16
+CLASSES = ("red", "green", "blue")
+CONTRACT = Contract(size=SIZE, classes=CLASSES)
+TARGET = Target(batch=BatchProfile(min=1, opt=2, max=4))
+
+
+def make_graph(precision: Precision = "fp32") -> onnx.ModelProto:
+    """uint8 [n, 3, 16, 16] in, softmax [n, 3] out; int8 with explicit symmetric Q/DQ."""
+    kernels = np.random.default_rng(0).normal(0, 0.05, (8, 3, 3, 3)).astype(np.float32)
+    for channel in range(3):
+        kernels[channel] = 0
+        kernels[channel, channel] = 1 / 9
+    picks = np.zeros((3, 8), np.float32)
+    picks[range(3), range(3)] = 8
+    graph = _Graph(quantized=precision == "int8")
+    name = graph.add("Cast", ["pictures"], to=TensorProto.FLOAT)
+    name = graph.add("Mul", [name, graph.keep(np.float32(1 / 127.5))])
+    name = graph.add("Add", [name, graph.keep(np.float32(-1))])
+    bias = graph.keep(np.linspace(0, 0.01, 8, dtype=np.float32))
+    inputs = [graph.activation(name, 1 / 127), graph.weight(kernels), bias]
+    name = graph.add("Conv", inputs, pads=[1, 1, 1, 1], strides=[2, 2])
+    name = graph.activation(graph.add("Relu", [name]), 1 / 127)
+    name = graph.add("Flatten", [graph.add("GlobalAveragePool", [name])])
+    inputs = [graph.activation(name, 1 / 127), graph.weight(picks)]
+    name = graph.add("Gemm", [*inputs, graph.keep(np.zeros(3, np.float32))], transB=1)
+    graph.add("Softmax", [name], output="probabilities", axis=1)
+    return graph.finish()
+
+
+class _Graph:
+    def __init__(self, quantized: bool) -> None:
+        self.quantized = quantized
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def keep(self, value: NDArray[np.generic] | np.generic) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, operator: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
+        name = output or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(
+            helper.make_node(operator, inputs, [name], name=f"node_{name}", **attributes)
+        )
+        return name
+
+    def activation(self, name: str, scale: float) -> str:
+        if not self.quantized:
+            return name
+        pair = [self.keep(np.float32(scale)), self.keep(np.int8(0))]
+        return self.add("DequantizeLinear", [self.add("QuantizeLinear", [name, *pair]), *pair])
+
+    def weight(self, values: NDArray[np.float32]) -> str:
+        if not self.quantized:
+            return self.keep(values)
+        flat = values.reshape(len(values), -1)
+        scales = (np.abs(flat).max(axis=1) / 127).astype(np.float32)
+        numbers = np.round(flat / scales[:, None]).astype(np.int8).reshape(values.shape)
+        zeros = self.keep(np.zeros(len(values), np.int8))
+        return self.add("DequantizeLinear", [self.keep(numbers), self.keep(scales), zeros], axis=0)
+
+    def finish(self) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            "tiny",
+            [helper.make_tensor_value_info("pictures", TensorProto.UINT8, ["n", 3, SIZE, SIZE])],
+            [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", 3])],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def save_graph(folder: Path, precision: Precision = "fp32") -> Path:
+    path = folder / f"{precision}.onnx"
+    onnx.save(make_graph(precision), path)
+    return path
+
+
+def make_pictures(answers: list[int], seed: int = 0) -> NDArray[np.uint8]:
+    """Noise, with the channel that is the answer brighter."""
+    pictures = np.random.default_rng(seed).integers(90, 130, (len(answers), 3, SIZE, SIZE))
+    pictures[range(len(answers)), answers] += 90
+    return pictures.astype(np.uint8)
+
+
+def open_workspace(folder: Path) -> Workspace:
+    """A workspace with a fresh scratch folder, over the store in `folder`."""
+    store = Store(folder / "store")
+    scratch = folder / f"scratch{len(list(folder.glob('scratch*')))}"
+    scratch.mkdir()
+    return Workspace(store, scratch)
+
+
+def seal_onnx(folder: Path, precision: Precision = "fp32") -> OnnxModel:
+    here = open_workspace(folder)
+    onnx.save(make_graph(precision), here.scratch / "model.onnx")
+    return OnnxModel(
+        files=here.seal(["model.onnx"]), contract=CONTRACT, precision=precision, data="d"
+    )
+
+
+def seal_pack(folder: Path, answers: list[int], labels: list[int] | None = None) -> Pack:
+    """A pack whose test split holds pictures of `answers`, labelled so, or as `labels`."""
+    here = open_workspace(folder)
+    labels = answers if labels is None else labels
+    np.save(here.scratch / "test.npy", make_pictures(answers))
+    rows = [
+        {"split": "test", "row": row, "label": CLASSES[label], "class_index": label}
+        for row, label in enumerate(labels)
+    ]
+    # Not in the order of the array: readers have to go by `row`.
+    pd.DataFrame(rows[::-1], columns=["split", "row", "label", "class_index"]).to_parquet(
+        here.scratch / "index.parquet"
+    )
+    return Pack(
+        files=here.seal(["index.parquet", "test.npy"]),
+        classes=CLASSES,
+        size=SIZE,
+        counts={"train": 0, "val": 0, "test": len(answers)},
+        mean=(0.5, 0.5, 0.5),
+        std=(0.5, 0.5, 0.5),
+    )
