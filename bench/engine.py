@@ -166,7 +166,7 @@ def time_model(
 def main() -> None:
     """Time, print the table, end with the figures: the worst case over models and batches."""
     args = parse_args(__doc__)
-    rounds = 9 if args.quick else 31
+    rounds = 7 if args.quick else 31
     threads = count_cores()
     with (
         open_report("engine speed", args, ("openvino", "torch", "torchvision", "torchao")),

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from enginehouse.errors import EnginehouseError
 from enginehouse.project import Project, find_project
@@ -88,6 +88,8 @@ def _run(project: Project, options: argparse.Namespace) -> int:
             result = found
         else:
             with temporary_prefect_server(project) as server:
+                import flows.retrain  # noqa: F401  slow, so while the server starts
+
                 server.wait()
                 result = _retrain(recipe, options.data)
     print(render_summary(result))
@@ -99,8 +101,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
 def _retrain(recipe: Recipe, data: str) -> RunResult:
     from flows.retrain import retrain
 
-    result: RunResult = retrain(recipe, data)
-    return result
+    return cast("RunResult", retrain(recipe, data))
 
 
 def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:

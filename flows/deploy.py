@@ -1,6 +1,6 @@
 """Send work pools and the deployments of prefect.yaml to the Prefect server in use.
 
-    python -m flows.deploy
+python -m flows.deploy
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 from enginehouse.errors import EnginehouseError
 from enginehouse.project import Project, find_project
@@ -29,16 +30,16 @@ def deploy(project: Project) -> dict[str, str]:
     """
     from prefect.client.orchestration import get_client
 
-    _create_pools()
+    create_pools()
     command = [*PYTHON, "prefect", "--no-prompt", "deploy", "--all"]
     done = subprocess.run(
         command, cwd=project.root, env=os.environ, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        lines = (done.stdout + done.stderr).strip().splitlines()[-LOG_LINES:]
+        lines = [line[:500] for line in (done.stdout + done.stderr).split("\n")[-LOG_LINES:]]
         raise EnginehouseError(
             "Prefect did not take the deployments of prefect.yaml. It last said:"
-            + "".join(f"\n    {line}" for line in lines),
+            + "".join(f"\n    {line}" for line in lines if line),
             "Mend prefect.yaml; `enginehouse run --recipe NAME` checks a recipe faster.",
         )
     names = [each.full_name for each in read_deployments(project)]
@@ -46,7 +47,8 @@ def deploy(project: Project) -> dict[str, str]:
         return {name: str(client.read_deployment_by_name(name).id) for name in names}
 
 
-def _create_pools() -> None:
+def create_pools() -> None:
+    """Create the work pools that are missing."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectAlreadyExists
@@ -64,6 +66,26 @@ def _create_pools() -> None:
                 client.create_work_pool(pool)
             except ObjectAlreadyExists:  # people may have changed it: leave it be
                 continue
+
+
+def end_orphans() -> None:
+    """Mark runs whose worker was killed as crashed; only while no worker can be alive."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
+    from prefect.client.schemas.objects import State, StateType
+    from prefect.states import Crashed
+
+    alive = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
+    with get_client(sync_client=True) as client:
+        orphans = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": alive}}}),
+            work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": list(POOLS)}}),
+        )
+        for run in orphans:
+            state: State[Any] = Crashed(
+                message="Its worker was killed. Start it again: finished stages are kept."
+            )
+            client.set_flow_run_state(run.id, state, force=True)
 
 
 def main() -> int:

@@ -17,13 +17,12 @@ from enginehouse.project import Project
 
 Origin = Literal["environment", "make up", "local"]
 
-QUIET = {
-    # Records still reach Prefect's API; only its own terminal output is cut.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+# Records still reach Prefect's API; only its own words on a terminal are cut.
+QUIET = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+MLFLOW = {
     "MLFLOW_LOGGING_LEVEL": "ERROR",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
-PATIENCE = {
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     # A server that is away is found in seconds, not in MLflow's four minutes.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -74,7 +73,7 @@ def prepare_environment(project: Project) -> Services:
     )
     defaults = {
         **QUIET,
-        **PATIENCE,
+        **MLFLOW,
         **PREFECT,
         "PREFECT_HOME": str(project.state / "prefect"),
         "PREFECT_API_URL": services.prefect.url,
@@ -83,18 +82,40 @@ def prepare_environment(project: Project) -> Services:
     for name, value in defaults.items():
         if value and not os.environ.get(name):
             os.environ[name] = value
+    _keep_loopback_direct()
     return services
 
 
+def _keep_loopback_direct() -> None:
+    """A proxy for the world is none for our own services."""
+    kept = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    proxies = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+    if kept != "*" and "127.0.0.1" not in kept and any(map(os.environ.get, proxies)):
+        both = ",".join(filter(None, [kept, "127.0.0.1", "localhost"]))
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = both
+
+
 def _find(variable: str, up: str, local: str) -> Address:
-    if url := os.environ.get(variable):
+    url = os.environ.get(variable)
+    if url and url not in (up, local):  # else it is what an earlier call has set
         return Address(url, "environment")
     return Address(up, "make up") if up else Address(local, "local")
+
+
+def child_environment(**more: str) -> dict[str, str]:
+    """What a service gets: this process's environment, but with all its words in its log."""
+    kept = {name: value for name, value in os.environ.items() if name not in QUIET}
+    return {**kept, "PYTHONUNBUFFERED": "1", **more}
 
 
 def local_mlflow(project: Project) -> str:
     """The tracking URI of the local database, for when no server runs."""
     return f"sqlite:///{project.state / 'mlflow.db'}"
+
+
+def artifact_root(project: Project) -> str:
+    """Where a server of ours lets clients put artifacts: beside the database."""
+    return (project.state / "mlartifacts").as_uri()
 
 
 def find_running(project: Project) -> Running | None:

@@ -56,6 +56,8 @@ def _become(command: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
     finally:
         os._exit(127)
 

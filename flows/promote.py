@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from prefect import flow
-from prefect.states import Completed, State
+from prefect import State, flow
+from prefect.states import Completed
 from pydantic import Field
 
 from enginehouse.artifact import Workspace

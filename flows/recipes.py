@@ -15,6 +15,7 @@ from enginehouse.project import MARK, Project
 from enginehouse.recipe import Recipe
 
 FLOW = "flows.retrain.retrain"
+FLOW_NAME = "retrain"
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,19 @@ def parse_recipe(data: Any, where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        wrongs = error.errors(include_url=False)
+        found = error.errors(include_url=False)
+        places = [wrong["loc"] for wrong in found]
+        # A fault within a field also shows as a fault of the field (a tuple with no good item).
+        wrongs = [w for w in found if not any(_lies_within(place, w["loc"]) for place in places)]
         lines = "".join(f"\n  - {_say(wrong['loc'], wrong)}" for wrong in wrongs)
         raise RecipeError(
             f"{where} has {len(wrongs)} wrong field(s):{lines}",
             "Mend it; src/enginehouse/recipe.py describes every field.",
         ) from error
+
+
+def _lies_within(place: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return place != outer and place[: len(outer)] == outer
 
 
 def _say(place: tuple[int | str, ...], wrong: Any) -> str:

@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass, field
 
 from enginehouse.artifact import Workspace
-from enginehouse.engine import Target
-from enginehouse.errors import RegistryError
+from enginehouse.engine import Target, load_backend
+from enginehouse.errors import RegistryError, Unavailable
 from enginehouse.evaluate.record import Scorecard
-from enginehouse.export.export import OnnxModel
+from enginehouse.export.record import OnnxModel
 from enginehouse.gates import judge
 from enginehouse.prepare.record import Pack
 from enginehouse.recipe import Recipe
@@ -106,6 +106,10 @@ def verify_engine(
     step: Step,
 ) -> tuple[Version | None, str]:
     """Build an engine of a release on this machine, score it, hold it against the gates."""
+    try:
+        load_backend(target.backend).describe_run_device(target)
+    except Unavailable as missing:
+        return None, say_waiting(target, f"cannot be run here: {missing.message}")
     onnx = OnnxModel.from_json(json.loads(wish.tags["onnx"])[target.precision])
     pack = Pack.from_json(wish.tags["pack"])
     if reason := _find_lost(workspace.store, onnx, pack):

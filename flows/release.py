@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginehouse.artifact import Workspace, fingerprint
-from enginehouse.build.build import Engine
-from enginehouse.choices import load_choice
-from enginehouse.engine import Target
+from enginehouse.build.record import Engine
+from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineMismatch, Unavailable
-from enginehouse.evaluate.evaluate import Scorecard
+from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult, judge
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
@@ -98,7 +97,7 @@ def score_champion(run: Run, target: Target) -> Scorecard | str:
         return f"not comparable: the champion (v{champion.number}) has other classes or input size"
     restore_engine(engine, champion, run.registry, run.workspace)
     try:
-        device = load_choice("backends", target.backend).describe_run_device(engine.target)
+        device = load_backend(target.backend).describe_run_device(engine.target)
         scored: Scorecard = run.step(
             *(evaluate_task, f"evaluate.champion.{target.name}", recipe.evaluate),
             engine=engine,
@@ -139,7 +138,7 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
     model, new = registry.ensure_model(
         recipe.name, run.release, run_id, onnx.contract, onnx_file, tags
     )
-    registry.set_tags(
+    model = registry.set_tags(
         model,
         recipe=tags["recipe"],
         recipe_digest=tags["recipe_digest"],
@@ -183,7 +182,7 @@ def register_engine(
         },
     )
     if card:
-        registry.set_tags(version, scorecard=record_tag(card), verified="yes")
+        version = registry.set_tags(version, scorecard=record_tag(card), verified="yes")
     return version, new
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
-from prefect import flow
+from prefect import State, flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.runtime import flow_run
-from prefect.states import Completed, State
+from prefect.states import Completed
 from pydantic import Field
 
 from enginehouse.artifact import Workspace
@@ -54,6 +54,8 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
     """Walk the road with tasks, then judge, register, promote and report."""
     store = project.open_store()
     resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
+    if resolved.hint:
+        PROGRESS.info("data: %s; %s", resolved.status, resolved.hint)
     context = make_context(store, recipe, resolved)
     step = with_tasks(context)
     road = walk(recipe, DataVersion(digest=resolved.digest), step)
@@ -71,5 +73,4 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
 def _promote(verdict: Verdict, made: Registered) -> Promotion:
     if verdict.word == "rejected":
         return Promotion("rejected", verdict.reason, made.model.number)
-    done: Promotion = promote(made.model.name, made.model.number)
-    return done
+    return cast(Promotion, promote(made.model.name, made.model.number))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from enginehouse.build.build import Engine
-from enginehouse.choices import load_choice
-from enginehouse.engine import Target
+from enginehouse.build.record import Engine
+from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineError, Unavailable, ValidationFailed
-from enginehouse.evaluate.evaluate import EvaluateConfig, Scorecard
-from enginehouse.export.export import OnnxModel
+from enginehouse.evaluate.evaluate import EvaluateConfig
+from enginehouse.evaluate.record import Scorecard
+from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion
 from enginehouse.prepare.record import Pack
-from enginehouse.quantize.quantize import QuantizedModel
+from enginehouse.quantize.record import QuantizedModel
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
-from enginehouse.train.train import TrainedModel
+from enginehouse.train.record import TrainedModel
 from tasks._stage import RunContext, StageTask
 from tasks.build import build_task
 from tasks.evaluate import evaluate_task
@@ -66,7 +66,7 @@ def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
             reference=road.engines[recipe.reference.name],
             model=model,
             pack=pack,
-            device=load_choice("backends", first.backend).describe_run_device(first),
+            device=load_backend(first.backend).describe_run_device(first),
         )
     return road
 
@@ -90,7 +90,7 @@ def make_engine(
     Raises:
         EngineError: a required target's engine failed to build or run.
     """
-    backend = load_choice("backends", target.backend)
+    backend = load_backend(target.backend)
     try:
         device = backend.describe_build_device(target)
         engine = step(build_task, f"build.{target.name}", target, onnx=onnx, device=device)

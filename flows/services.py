@@ -17,6 +17,7 @@ from pathlib import Path
 
 from enginehouse.errors import EnginehouseError
 from enginehouse.project import Project
+from flows.environment import child_environment
 
 HOST = "127.0.0.1"
 PYTHON = (sys.executable, "-P", "-m")  # -P: the folder we happen to be in is no place for modules
@@ -29,10 +30,16 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopbac
 
 @dataclass(frozen=True)
 class Service:
-    """A process under a guard, and where its output goes."""
+    """A process under a guard.
+
+    Attributes:
+        health: address that answers when it serves; empty if it has none.
+        log: where its output goes; this start's begins at `log_start` bytes.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
+    health: str
     log: Path
     log_start: int
 
@@ -43,6 +50,7 @@ class Service:
         command: Sequence[str],
         log: Path,
         environment: Mapping[str, str],
+        health: str = "",
         sockets: Sequence[socket.socket] = (),
         folder: Path | None = None,
     ) -> Service:
@@ -67,7 +75,7 @@ class Service:
                 pass_fds=[each.fileno() for each in sockets],
                 start_new_session=True,  # Ctrl-C is for us; we end the service in our order
             )
-        return cls(name, process, log, log_start)
+        return cls(name, process, health, log, log_start)
 
     def ended(self) -> bool:
         """Whether the process is gone."""
@@ -92,8 +100,8 @@ class Service:
             f"Look into {self.log}, then run again.",
         )
 
-    def wait_healthy(self, url: str) -> None:
-        """Wait until a GET of `url` succeeds.
+    def wait_healthy(self) -> None:
+        """Wait until its health address answers.
 
         Raises:
             EnginehouseError: the process ended, or took longer than `START_LIMIT`.
@@ -104,13 +112,13 @@ class Service:
                 raise self.failure()
             try:
                 # A bound socket queues us until the server reads, so this is one long request.
-                DIRECT.open(url, timeout=left).close()
+                DIRECT.open(self.health, timeout=left).close()
                 return
             except (urllib.error.URLError, OSError):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(0.2)
         raise EnginehouseError(
-            f"{self.name} did not answer at {url} within {START_LIMIT:.0f} s.",
+            f"{self.name} did not answer at {self.health} within {START_LIMIT:.0f} s.",
             f"Look into {self.log}; on a very busy machine, run again.",
         )
 
@@ -134,17 +142,20 @@ def bind(port: int) -> socket.socket:
 
 def start_prefect_server(
     project: Project, listener: socket.socket, environment: Mapping[str, str]
-) -> Service:
-    """Start Prefect's API on a socket that is bound already; closes it here."""
+) -> tuple[Service, str]:
+    """Start Prefect's API on a socket that is bound already; gives its address too."""
+    url = f"http://{HOST}:{listener.getsockname()[1]}/api"
     lock = project.state / "prefect-start.lock"
-    with listener:
-        return Service.start(
+    with listener:  # the child has a copy
+        service = Service.start(
             "The Prefect server",
             [*PYTHON, "flows.prefect_server", str(listener.fileno()), str(lock)],
             log_path(project, "prefect-server"),
-            environment,
+            {**environment, "PREFECT_SERVER_UI_API_URL": url},
+            f"{url}/health",
             [listener],
         )
+    return service, url
 
 
 def log_path(project: Project, name: str) -> Path:
@@ -165,14 +176,11 @@ class TemporaryServer:
 
     def start(self) -> None:
         """Start it, and point this process at it."""
-        listener = bind(0)
-        self.url = f"http://{HOST}:{listener.getsockname()[1]}/api"
-        environment = {
-            **os.environ,
-            "PREFECT_SERVER_UI_ENABLED": "false",
-            "PREFECT__SERVER_EPHEMERAL": "1",  # only the services that record runs
-        }
-        self._service = start_prefect_server(self._project, listener, environment)
+        environment = child_environment(
+            PREFECT_SERVER_UI_ENABLED="false",
+            PREFECT__SERVER_EPHEMERAL="1",  # only the services that record runs
+        )
+        self._service, self.url = start_prefect_server(self._project, bind(0), environment)
         os.environ["PREFECT_API_URL"] = self.url
         self._settings.callback(os.environ.pop, "PREFECT_API_URL", None)
 
@@ -182,7 +190,7 @@ class TemporaryServer:
         Raises:
             EnginehouseError: it ended, or is too slow.
         """
-        self._service.wait_healthy(f"{self.url}/health")
+        self._service.wait_healthy()
         self._healthy = True
         from prefect.settings import PREFECT_API_URL, temporary_settings
 

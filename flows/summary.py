@@ -13,6 +13,7 @@ def render_summary(result: RunResult) -> str:
     """The closing summary as aligned lines of text."""
     rows = [
         ("data", _data(result)),
+        (result.run.resolved.status, result.run.resolved.hint),
         ("quality", _quality(result)),
         ("latency", _latency(result)),
         ("registered", _registered(result)),
@@ -104,8 +105,9 @@ def _latency(result: RunResult) -> str:
     text = f"{engine['name']} {engine['milliseconds']:.2f} ms"
     for other in others:
         text += f", {other['milliseconds'] / engine['milliseconds']:.1f}x {other['name']}"
-    notes = latency.notes
-    return f"{text} (batch {notes['batch']}, {notes['device']}, {notes['date']})"
+    device = str(latency.notes["device"]).removeprefix("cpu, ").partition(" (")[0]
+    day = str(latency.notes["date"]).partition("T")[0]
+    return f"{text} (batch {latency.notes['batch']}, {device}, {day})"
 
 
 def _registered(result: RunResult) -> str:

@@ -18,8 +18,7 @@ from enginehouse.stage import Job, Missing, Outcome, Stage, run_job
 from enginehouse.store import Store
 
 if TYPE_CHECKING:
-    from prefect import Task
-    from prefect.states import State
+    from prefect import State, Task
 
 PROGRESS = logging.getLogger("enginehouse.progress")
 STEPS = logging.getLogger("enginehouse_steps")  # every step; outside what goes to Prefect's API
@@ -76,6 +75,13 @@ class StageTask:
         """Run the stage as a task of the current flow run and wait for its record."""
         job = context.make_job(self.stage, place, config, inputs)
         outcome: Outcome = self._prefect_task(place).submit(job, context).result()
+        return context.keep(outcome)
+
+    def call(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
+        """Run the stage as a plain function under the same cache, without Prefect."""
+        job = context.make_job(self.stage, place, config, inputs)
+        outcome = run_job(context.store, job, silent, context.sources)
+        assert isinstance(outcome, Outcome)
         return context.keep(outcome)
 
     def look_up(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:

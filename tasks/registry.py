@@ -15,12 +15,12 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enginehouse.artifact import Record, Workspace
-from enginehouse.build.build import Engine
+from enginehouse.build.record import Engine
 from enginehouse.engine import Contract
 from enginehouse.errors import RegistryError
 
@@ -118,7 +118,7 @@ class Registry:
         with self._reaching():
             self._client.set_registered_model_alias(name, alias, str(number))
 
-    def set_tags(self, version: Version, **tags: str) -> None:
+    def set_tags(self, version: Version, **tags: str) -> Version:
         """Write tags of a version (our prefix is added); those that already say it are left."""
         with self._reaching():
             for key, value in tags.items():
@@ -126,6 +126,7 @@ class Registry:
                     self._client.set_model_version_tag(
                         version.name, str(version.number), TAG + key, value
                     )
+        return replace(version, tags={**version.tags, **tags})
 
     def start_run(self, recipe: str, release: str, tags: Mapping[str, str]) -> str:
         """The id of the finished run that describes a release, made if it is not there."""
@@ -196,13 +197,25 @@ class Registry:
             return found, False
         with tempfile.TemporaryDirectory() as scratch, self._reaching():
             files = {key: str(path) for key, path in artifacts(Path(scratch)).items()}
-            uri = _log_pyfunc(run_id, name, contract, files)
-            import mlflow
-
-            made = mlflow.register_model(
-                uri, name, tags={f"{TAG}release": release, **{TAG + k: v for k, v in tags.items()}}
+            model_id = _log_pyfunc(run_id, name, contract, files)
+            made = self._client.create_model_version(
+                self._ensure_name(name),
+                f"models:/{model_id}",
+                run_id,
+                tags={f"{TAG}release": release, **{TAG + k: v for k, v in tags.items()}},
+                model_id=model_id,
             )
         return _version(made), True
+
+    def _ensure_name(self, name: str) -> str:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        return name
 
     def fetch(self, version: Version, folder: Path) -> Path:
         """Download a version's artifacts; returns the folder that holds them by their names.
@@ -294,7 +307,7 @@ def _log_pyfunc(run_id: str, name: str, contract: Contract, files: dict[str, str
             pip_requirements=_requirements(),
             metadata={"contract": json.loads(contract.model_dump_json())},
         )
-    return str(info.model_uri)
+    return str(info.model_id)
 
 
 def _requirements() -> list[str]:

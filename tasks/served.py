@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import mlflow
+import mlflow.models
+import mlflow.pyfunc
 import numpy as np
 
 
-class ServedModel(mlflow.pyfunc.PythonModel):
+class ServedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
     """Pictures in, class probabilities out.
 
     Takes uint8 arrays: prepared ones [n, 3, size, size], or RGB pictures [n, height, width, 3] of

@@ -87,7 +87,7 @@ class Checkout:
     def start(self, *command: str, cwd: Path | None = None) -> subprocess.Popen[str]:
         """Start `python ...` in the checkout's environment, its output to pipes."""
         return subprocess.Popen(
-            [sys.executable, *command],
+            [sys.executable, "-P", *command],
             cwd=cwd or self.root,
             env=clean_environment() | self.environment,
             stdout=subprocess.PIPE,

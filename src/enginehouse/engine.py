@@ -55,9 +55,15 @@ class Target(Config):
     )
     precision: Precision = Field("int8", description="Precision of the engine's graph.")
     batch: BatchProfile = Field(BatchProfile(), description="Batch sizes the engine accepts.")
-    required: bool = Field(
-        True, description="A required target must be built and verified before promotion."
+    # Not `required`: Prefect's server drops a property of that name from every form.
+    optional: bool = Field(
+        False, description="Promotion does not wait for this engine; by default it does."
     )
+
+    @property
+    def required(self) -> bool:
+        """Whether promotion waits until this engine is built and verified."""
+        return not self.optional
 
 
 class Device(Record):

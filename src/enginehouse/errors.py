@@ -90,3 +90,8 @@ class StoreError(EnginehouseError):
 
 class RegistryError(EnginehouseError):
     """The model registry is away or holds something unusable."""
+
+
+def first_line(error: BaseException) -> str:
+    """What another library's exception says, without the rest of its story."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

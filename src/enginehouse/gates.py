@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from enginehouse.artifact import Config
-from enginehouse.evaluate.evaluate import Scorecard
+from enginehouse.evaluate.record import Scorecard
 
 
 class GateConfig(Config):

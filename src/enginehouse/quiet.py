@@ -8,7 +8,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 
-
 _LOGGERS = ("torch", "torchao", "onnxscript", "onnx_ir")
 
 

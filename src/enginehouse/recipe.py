@@ -16,7 +16,7 @@ from enginehouse.gates import GateConfig
 from enginehouse.ingest.ingest import IngestConfig
 from enginehouse.measure.measure import MeasureConfig
 from enginehouse.prepare.prepare import PrepareConfig
-from enginehouse.quantize.quantize import QuantizeConfig
+from enginehouse.quantize.record import QuantizeConfig
 from enginehouse.train.train import TrainConfig
 from enginehouse.validate.validate import ValidateConfig
 

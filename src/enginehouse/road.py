@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from enginehouse.build.build import Engine
-from enginehouse.evaluate.evaluate import Scorecard
-from enginehouse.export.export import OnnxModel
+from enginehouse.build.record import Engine
+from enginehouse.evaluate.record import Scorecard
+from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion, Manifest
-from enginehouse.measure.measure import Latency
+from enginehouse.measure.record import Latency
 from enginehouse.prepare.record import Pack
-from enginehouse.quantize.quantize import QuantizedModel
-from enginehouse.train.train import TrainedModel
+from enginehouse.quantize.record import QuantizedModel
+from enginehouse.train.record import TrainedModel
 from enginehouse.validate.record import Validated
 
 

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from enginehouse.artifact import Workspace
 from enginehouse.engine import BatchProfile, Contract, Precision, Target
-from enginehouse.export.export import OnnxModel
+from enginehouse.export.record import OnnxModel
 from enginehouse.prepare.record import Pack
 from enginehouse.store import Store
 

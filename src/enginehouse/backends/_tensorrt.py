@@ -8,9 +8,9 @@ words in the logger; here they become exceptions. API: docs.nvidia.com/deeplearn
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +23,27 @@ from enginehouse.errors import EngineError, EngineMismatch, RecipeError, Unavail
 PLAN = "engine.plan"
 
 
-def import_library(module: str, extra: str) -> Any:
-    """Import `tensorrt` or `tensorrt_rtx`.
+@contextlib.contextmanager
+def explain_missing(module: str, extra: str) -> Iterator[None]:
+    """Around an import of `tensorrt` or `tensorrt_rtx`.
 
     Raises:
         Unavailable: it is not installed, or its shared libraries are not.
     """
     try:
-        return importlib.import_module(module)
+        yield
     except (ImportError, OSError) as error:  # OSError: the package is here, its libraries are not
         raise Unavailable(
             f"{module} cannot be loaded: {error}.", f"pip install 'enginehouse[{extra}]'"
         ) from error
 
 
-def find_missing(module: str, extra: str) -> str | None:
+def find_missing(module: str, extra: str, import_library: Callable[[], Any]) -> str | None:
     """Why `tensorrt` or `tensorrt_rtx` cannot be imported here (one sentence), or None."""
     if importlib.util.find_spec(module) is None:
         return f"The extra {extra} is not installed (pip install 'enginehouse[{extra}]')."
     try:
-        import_library(module, extra)
+        import_library()
     except Unavailable as error:
         return error.message
     return None

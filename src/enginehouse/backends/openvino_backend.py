@@ -20,7 +20,7 @@ from enginehouse.errors import EngineError
 
 LIBRARY = "openvino"
 EXTRA = ""
-LIBRARIES = ("openvino",)
+LIBRARIES = ("numpy", "openvino")
 
 _COUNTED_NAME = re.compile(r"([A-Z][A-Za-z0-9]*)_\d+")  # as `ShapeOf_12426`
 

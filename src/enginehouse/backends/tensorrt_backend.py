@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from enginehouse.artifact import Report
 from enginehouse.backends import _tensorrt
@@ -12,13 +13,13 @@ from enginehouse.engine import Contract, Device, Sidecar, Target
 
 LIBRARY = "tensorrt"
 EXTRA = "tensorrt"
-LIBRARIES = ("onnx", "tensorrt-cu13", "torch")
-MODULE = "tensorrt"
+# The distribution may also be called tensorrt-cu12 or -cu13: the device record has the version.
+LIBRARIES = ("numpy", "onnx", "tensorrt", "torch")
 
 
 def find_missing() -> str | None:
     """Why TensorRT cannot be imported here, or None."""
-    return _tensorrt.find_missing(MODULE, EXTRA)
+    return _tensorrt.find_missing("tensorrt", EXTRA, _import_library)
 
 
 def describe_build_device(target: Target) -> Device:
@@ -31,7 +32,7 @@ def describe_build_device(target: Target) -> Device:
     _tensorrt.list_capabilities(target)
     gpu = find_gpu(f"Target {target.name!r}, a TensorRT engine,")
     _tensorrt.check_capability(target, gpu)
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     return Device(
         device_class=target.device,
         model=gpu.model,
@@ -56,7 +57,7 @@ def build(
         EngineError: the graph cannot be parsed or built; names node and operator where known.
     """
     find_gpu("Building a TensorRT engine")
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     plan = _tensorrt.build_plan(trt, onnx, target, contract, report, lambda config: None)
     (folder / _tensorrt.PLAN).write_bytes(plan)
     return {"strongly_typed": "yes", "tf32": "off"}
@@ -70,5 +71,11 @@ def load(files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> _tensorrt
         EngineError: TensorRT cannot deserialise the plan.
     """
     find_gpu("A TensorRT engine")
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     return _tensorrt.TensorRtSession(trt, files[_tensorrt.PLAN], sidecar)
+
+
+def _import_library() -> Any:
+    with _tensorrt.explain_missing("tensorrt", EXTRA):
+        import tensorrt
+    return tensorrt

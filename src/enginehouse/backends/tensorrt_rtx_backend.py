@@ -15,13 +15,12 @@ from enginehouse.errors import EngineError, RecipeError, Unavailable
 
 LIBRARY = "tensorrt-rtx"
 EXTRA = "rtx"
-LIBRARIES = ("onnx", "tensorrt-rtx", "torch")
-MODULE = "tensorrt_rtx"
+LIBRARIES = ("numpy", "onnx", "tensorrt_rtx", "torch")
 
 
 def find_missing() -> str | None:
     """Why TensorRT-RTX cannot be imported here, or None."""
-    return _tensorrt.find_missing(MODULE, EXTRA)
+    return _tensorrt.find_missing("tensorrt_rtx", EXTRA, _import_library)
 
 
 def describe_build_device(target: Target) -> Device:
@@ -32,7 +31,7 @@ def describe_build_device(target: Target) -> Device:
         Unavailable: no TensorRT-RTX here; for device `gpu`: no GPU here, or not one that it serves.
     """
     wanted = _tensorrt.list_capabilities(target)
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     known = _list_known(trt)
     if not wanted:
         gpu = find_gpu(f"Target {target.name!r}, built for the local GPU,")
@@ -66,7 +65,7 @@ def describe_run_device(target: Target) -> Device:
     _tensorrt.list_capabilities(target)
     gpu = find_gpu(f"Target {target.name!r}, a TensorRT-RTX engine,")
     _tensorrt.check_capability(target, gpu)
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     return Device(
         device_class=target.device,
         model=gpu.model,
@@ -85,7 +84,7 @@ def build(
         RecipeError, Unavailable: as `describe_build_device`.
         EngineError: the graph cannot be parsed or built; names node and operator where known.
     """
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     wanted = describe_build_device(target).capability.split("+")
 
     def configure(config: Any) -> None:
@@ -131,7 +130,7 @@ def load(files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> _tensorrt
         EngineError: TensorRT-RTX cannot deserialise the plan.
     """
     find_gpu("A TensorRT-RTX engine")
-    trt = _tensorrt.import_library(MODULE, EXTRA)
+    trt = _import_library()
     return _tensorrt.TensorRtSession(trt, files[_tensorrt.PLAN], sidecar)
 
 
@@ -143,3 +142,9 @@ def _list_known(trt: Any) -> list[str]:
 
 def _enum_name(capability: str) -> str:
     return "SM" + capability.replace(".", "")
+
+
+def _import_library() -> Any:
+    with _tensorrt.explain_missing("tensorrt_rtx", EXTRA):
+        import tensorrt_rtx
+    return tensorrt_rtx

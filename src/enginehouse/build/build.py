@@ -6,9 +6,9 @@ from enginehouse.artifact import Workspace
 from enginehouse.build.record import Engine
 from enginehouse.engine import Backend, Device, Sidecar, Target, load_backend
 from enginehouse.errors import EngineError, EngineMismatch
-from enginehouse.export.export import OnnxModel
+from enginehouse.export.record import OnnxModel
 
-LIBRARIES: tuple[str, ...] = ()  # the backends name theirs
+LIBRARIES = ("numpy",)
 
 
 def build(onnx: OnnxModel, device: Device, config: Target, here: Workspace) -> Engine:

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 LIBRARIES: tuple[str, ...] = ()
 
 SUFFIXES = frozenset(
-    (".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm")
-    + (".png", ".ppm", ".tif", ".tiff", ".webp")
+    {".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm"}
+    | {".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
 
 

@@ -122,6 +122,6 @@ def measure_channels(
 
 
 def _list_repeats(table: pd.DataFrame) -> list[Any]:
-    first = table.drop_duplicates("pixels").set_index("pixels")["path"]
-    repeats = table[table.duplicated("pixels")]
-    return [[row.path, first[row.pixels]] for row in repeats.itertuples(index=False)]
+    first = table.groupby("pixels")["path"].transform("first")
+    repeats = table.duplicated("pixels")
+    return [list(pair) for pair in zip(table["path"][repeats], first[repeats], strict=True)]

@@ -2,30 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from pydantic import Field
+import numpy as np
+from numpy.typing import NDArray
 
-from enginehouse.artifact import Config
-from enginehouse.choices import Choice
-from enginehouse.train.train import Normalised
+from enginehouse.artifact import Workspace
+from enginehouse.choices import load_choice
+from enginehouse.errors import QuantizationError
+from enginehouse.prepare.record import Pack
+from enginehouse.quantize.calibration import choose_rows
+from enginehouse.quantize.record import STATE, QuantizeConfig, QuantizedModel
+from enginehouse.train.network import load_network, normalise
+from enginehouse.train.record import TrainedModel
+from enginehouse.train.splits import Split, read_split
+
+if TYPE_CHECKING:
+    import torch
+
+LIBRARIES = ("numpy", "pandas", "pyarrow", "safetensors", "torch")
+# Fixed, not configured: histograms depend on how pictures are batched.
+BATCH = 16
 
 
-class QuantizeConfig(Config):
-    """How the network is made smaller."""
+def quantize(
+    model: TrainedModel, pack: Pack, config: QuantizeConfig, here: Workspace
+) -> QuantizedModel:
+    """Calibrate on training pictures, exactly as they are served: never augmented.
 
-    quantizer: Annotated[str, Choice("quantizers")] = Field(
-        "int8_ptq", description="Quantizer; int8_ptq is post-training INT8 with explicit Q/DQ."
+    Args:
+        model: trained weights; its mean and std normalise the pictures.
+        pack: what it was trained on.
+        config: quantizer, and the choice of pictures.
+        here: workspace.
+
+    Raises:
+        QuantizationError: too few pictures, a class is missing, model and pack do not belong
+            together, or the network cannot be quantized.
+    """
+    from safetensors.torch import save_file
+
+    _check_fit(model, pack)
+    split = read_split(pack, "train", here)
+    rows = choose_rows(split.labels, pack.classes, config.num_pictures, config.seed)
+    net = load_network(model, here)
+    quantizer = load_choice("quantizers", config.quantizer)
+
+    def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
+        here.report(message, done, len(rows), **metrics)
+
+    state = quantizer.calibrate(net, _iter_batches(split, rows, model), report)
+    save_file(state, here.scratch / STATE)
+    counts = np.bincount(split.labels[rows], minlength=len(pack.classes))
+    return QuantizedModel(
+        files=here.seal([STATE]),
+        notes={
+            "calibration": {
+                "wanted": config.num_pictures,
+                "used": len(rows),
+                "per_class": dict(zip(pack.classes, counts.tolist(), strict=True)),
+            }
+        },
+        config=config,
+        **{name: getattr(model, name) for name in ("model", "classes", "size", "mean", "std")},
     )
-    num_pictures: int = Field(
-        128, ge=8, le=10_000, description="Calibration pictures, class-balanced, from training."
-    )
-    seed: int = Field(0, ge=0, description="Seed of the choice of calibration pictures.")
 
 
-class QuantizedModel(Normalised):
-    """Weights and calibrated observers (`state.safetensors`), ready to export."""
+def _check_fit(model: TrainedModel, pack: Pack) -> None:
+    for field in ("classes", "size", "mean", "std"):
+        wanted, found = getattr(model, field), getattr(pack, field)
+        if wanted != found:
+            raise QuantizationError(
+                f"The model was trained with {field} {wanted}; the calibration pack has {found}.",
+                "Calibrate on the pack that the model was trained on.",
+            )
 
-    kind: ClassVar[str] = "quantized"
 
-    config: QuantizeConfig
+def _iter_batches(
+    split: Split, rows: NDArray[np.int64], model: TrainedModel
+) -> Iterator[torch.Tensor]:
+    for start in range(0, len(rows), BATCH):
+        pictures, _ = split.pick(rows[start : start + BATCH])
+        yield normalise(pictures, model.mean, model.std)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from enginehouse.artifact import Report
-from enginehouse.errors import QuantizationError
+from enginehouse.errors import QuantizationError, first_line
 from enginehouse.quantizers._symmetric import SymmetricQuantizer
 from enginehouse.quiet import quiet
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 LIBRARIES = ("torch", "torchao")
-MAX_BATCH = 4096  # the largest batch that a target's profile may ask for
 
 
 def calibrate(
@@ -76,7 +75,7 @@ def restore(net: torch.nn.Module, state: dict[str, torch.Tensor], size: int) -> 
     except RuntimeError as error:
         raise QuantizationError(
             f"The calibrated state does not fit the network as it is built here: "
-            f"{str(error).splitlines()[0]}",
+            f"{first_line(error)}",
             "Quantize again with the libraries that are installed now.",
         ) from error
     with quiet():
@@ -90,7 +89,7 @@ def _prepare(net: torch.nn.Module, size: int) -> GraphModule:
 
     # Two pictures: a batch of one would be taken for a constant.
     example = torch.zeros(2, 3, size, size)
-    batch = torch.export.Dim("batch", min=1, max=MAX_BATCH)
+    batch = torch.export.Dim("batch", min=1)
     with quiet():
         from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
@@ -98,7 +97,7 @@ def _prepare(net: torch.nn.Module, size: int) -> GraphModule:
             exported = torch.export.export(net, (example,), dynamic_shapes=({0: batch},))
         except Exception as error:  # torch raises dozens of types here, all meaning the same
             raise QuantizationError(
-                f"The network cannot be captured as one graph: {str(error).strip().splitlines()[0]}",
+                f"The network cannot be captured as one graph: {first_line(error)}",
                 "Choose another architecture, or targets of precision fp32.",
             ) from error
         graph = exported.module(check_guards=False)

@@ -16,7 +16,7 @@ class AugmentConfig(Config):
     """How training pictures are varied."""
 
     flip_horizontal: bool = Field(True, description="Mirror half of the pictures left to right.")
-    flip_vertical: bool = Field(True, description="Mirror half of the pictures top to bottom.")
+    flip_vertical: bool = Field(False, description="Mirror half of the pictures top to bottom.")
     shift: float = Field(
         0.06, ge=0, le=0.5, description="Largest shift in each direction, as a share of the side."
     )

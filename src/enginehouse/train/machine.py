@@ -75,7 +75,9 @@ def reproducible(seed: int, device: torch.device) -> Iterator[None]:
     from torch.utils import deterministic
 
     gpus = [torch.cuda.current_device()] if device.type == "cuda" else []
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    enabled = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    benchmark = torch.backends.cudnn.benchmark
     filling = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*does not have a deterministic implementation.*")
@@ -88,6 +90,6 @@ def reproducible(seed: int, device: torch.device) -> Iterator[None]:
             torch.manual_seed(seed)
             yield
         finally:
-            torch.use_deterministic_algorithms(before[0])
-            torch.backends.cudnn.benchmark = before[1]
+            torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
+            torch.backends.cudnn.benchmark = benchmark
             deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]

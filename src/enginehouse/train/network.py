@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from enginehouse.artifact import Workspace
 from enginehouse.choices import load_choice
-from enginehouse.errors import StoreError
+from enginehouse.errors import StoreError, first_line
 from enginehouse.train.record import ModelConfig, TrainedModel
 
 if TYPE_CHECKING:
@@ -41,14 +41,13 @@ def load_network(model: TrainedModel, here: Workspace) -> torch.nn.Module:
     import torch
     from safetensors.torch import load_file
 
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         net = build_network(model.model, len(model.classes))
     try:
         net.load_state_dict(load_file(here.path(model, WEIGHTS)))
     except RuntimeError as error:
         raise StoreError(
-            f"The weights do not fit {model.model.name} as it is built here: "
-            f"{str(error).splitlines()[0]}",
+            f"The weights do not fit {model.model.name} as it is built here: {first_line(error)}",
             "Train again with the libraries that are installed now.",
         ) from error
     return net.eval()

@@ -30,3 +30,9 @@ def find_rate(epochs_done: float, warmup_epochs: float, epochs: float) -> float:
         return epochs_done / warmup_epochs
     rest = (epochs_done - warmup_epochs) / (epochs - warmup_epochs)
     return 0.5 * (1 + math.cos(math.pi * rest))
+
+
+def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Use this learning rate from the next step on."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate

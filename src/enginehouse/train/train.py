@@ -13,6 +13,7 @@ from enginehouse.artifact import Config, Workspace
 from enginehouse.errors import TrainingError
 from enginehouse.prepare.record import Pack
 from enginehouse.train.augment import AugmentConfig
+from enginehouse.train.balance import weigh_classes
 from enginehouse.train.batches import Feed, count_batches
 from enginehouse.train.machine import (
     PrecisionWish,
@@ -22,7 +23,7 @@ from enginehouse.train.machine import (
     reproducible,
 )
 from enginehouse.train.network import WEIGHTS, build_network
-from enginehouse.train.optimizer import find_rate, make_optimizer
+from enginehouse.train.optimizer import find_rate, make_optimizer, set_rate
 from enginehouse.train.preflight import check_network, draw_batch
 from enginehouse.train.record import ModelConfig, TrainedModel
 from enginehouse.train.scores import Scores, score_network
@@ -102,7 +103,7 @@ def train(pack: Pack, config: TrainConfig, here: Workspace) -> TrainedModel:
     from safetensors.torch import save_file
 
     splits = {name: read_split(pack, name, here) for name in ("train", "val")}
-    class_weights = _weigh_classes(splits["train"], pack.classes, config.max_imbalance)
+    class_weights = weigh_classes(splits["train"], pack.classes, config.max_imbalance)
     device = choose_device()
     dtype = choose_dtype(config.precision, device)
     feed = Feed(pack.mean, pack.std, device)
@@ -131,21 +132,6 @@ def train(pack: Pack, config: TrainConfig, here: Workspace) -> TrainedModel:
         val_accuracy=best.scores.accuracy,
         val_macro_f1=best.scores.macro_f1,
     )
-
-
-def _weigh_classes(
-    split: Split, classes: tuple[str, ...], max_imbalance: float
-) -> list[float] | None:
-    """Weights n / (C n_c) when the class sizes differ by more than `max_imbalance`, else None."""
-    counts = split.count_classes(len(classes))
-    if missing := [name for name, count in zip(classes, counts, strict=True) if count == 0]:
-        raise TrainingError(
-            f"The training split holds no picture of {', '.join(missing)}.",
-            "Add pictures of it, or take the class out of the data set.",
-        )
-    if counts.max() <= max_imbalance * counts.min():
-        return None
-    return [float(weight) for weight in counts.sum() / (len(counts) * counts)]
 
 
 def _check_first_batch(
@@ -196,10 +182,8 @@ def _fit(
         for inputs, labels in feed.shuffled(
             splits["train"], config.batch_size, config.augment, generator
         ):
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * find_rate(
-                    (step + 0.5) / num_steps, config.warmup_epochs, config.epochs
-                )
+            share = find_rate((step + 0.5) / num_steps, config.warmup_epochs, config.epochs)
+            set_rate(optimizer, config.learning_rate * share)
             with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
                 logits = net(inputs)
             loss = torch.nn.functional.cross_entropy(logits.float(), labels, weight)
@@ -211,7 +195,7 @@ def _fit(
             scaler.update()
             loss_sum += loss.detach() * len(labels)
             step += 1
-        train_loss = _check_loss(loss_sum.item() / len(splits["train"]), epoch, dtype)
+        train_loss = _check_loss(loss_sum.item() / len(splits["train"]), epoch)
         speed = len(splits["train"]) / (time.perf_counter() - clock)
 
         batches = feed.in_order(splits["val"], 2 * config.batch_size)
@@ -232,10 +216,10 @@ def _fit(
     return best, history
 
 
-def _check_loss(loss: float, epoch: int, dtype: torch.dtype) -> float:
+def _check_loss(loss: float, epoch: int) -> float:
     if not math.isfinite(loss):
         raise TrainingError(
-            f"The training loss became {loss} in epoch {epoch} (precision {dtype}).",
+            f"The training loss became {loss} in epoch {epoch}.",
             "Set a lower train.learning_rate or train.clip_norm, or train.precision: fp32.",
         )
     return loss

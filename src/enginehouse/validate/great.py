@@ -53,7 +53,7 @@ def run_suites(
 
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
+    context.variables.progress_bars = {"globally": False}
     context.delete_data_docs_site("local_site")
     context.add_data_docs_site("data_docs", _docs_site(docs))
     source = context.data_sources.add_pandas("manifest")

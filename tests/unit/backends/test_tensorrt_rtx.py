@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 from pathlib import Path
 
@@ -27,6 +28,19 @@ def _needs_rtx(request: pytest.FixtureRequest) -> None:
 def make_target(device: str, precision: Precision = "int8") -> Target:
     changes = {"backend": "tensorrt_rtx", "device": device, "precision": precision}
     return TARGET.model_copy(update=changes)
+
+
+def make_sidecar() -> Sidecar:
+    return Sidecar(
+        backend="tensorrt_rtx",
+        library="tensorrt-rtx",
+        library_version="",
+        device={},
+        precision="fp32",
+        batch=TARGET.batch,
+        contract=CONTRACT,
+        onnx_sha256="",
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -75,6 +89,7 @@ def test_local_gpu_is_needed_to_build_for_it_and_to_run(
     for call in (
         lambda: tensorrt_rtx_backend.describe_build_device(make_target("gpu")),
         lambda: tensorrt_rtx_backend.describe_run_device(make_target("sm86")),
+        lambda: tensorrt_rtx_backend.load({}, make_sidecar(), 0),
     ):
         with pytest.raises(Unavailable, match="needs an NVIDIA GPU; none is here"):
             call()
@@ -82,19 +97,9 @@ def test_local_gpu_is_needed_to_build_for_it_and_to_run(
 
 def test_plan_that_the_runtime_gives_none_for_is_an_engine_error(tmp_path: Path) -> None:
     (tmp_path / "engine.plan").write_bytes(b"vtrt, but no plan")
-    sidecar = Sidecar(
-        backend="tensorrt_rtx",
-        library="tensorrt-rtx",
-        library_version="",
-        device={},
-        precision="fp32",
-        batch=TARGET.batch,
-        contract=CONTRACT,
-        onnx_sha256="",
-    )
-    trt = _tensorrt.import_library("tensorrt_rtx", "rtx")
+    trt = importlib.import_module("tensorrt_rtx")
     with pytest.raises(EngineError, match="cannot load the engine"):
-        _tensorrt.TensorRtSession(trt, tmp_path / "engine.plan", sidecar)
+        _tensorrt.TensorRtSession(trt, tmp_path / "engine.plan", make_sidecar())
 
 
 def make_plan(mask: int) -> bytes:

@@ -1,0 +1,22 @@
+"""What export leaves behind."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from enginehouse.artifact import Record
+from enginehouse.engine import Contract, Precision
+
+
+class OnnxModel(Record):
+    """`model.onnx`: uint8 in, softmax out, dynamic batch. Notes: `parity`.
+
+    Attributes:
+        data: digest of the data version it was trained on (also in the ONNX metadata).
+    """
+
+    kind: ClassVar[str] = "onnx"
+
+    contract: Contract
+    precision: Precision
+    data: str

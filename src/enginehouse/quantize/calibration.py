@@ -1,0 +1,53 @@
+"""Which pictures a network is calibrated on: from training, balanced, always the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginehouse.errors import QuantizationError
+
+MIN_SHARE = 0.5  # of the pictures asked for; with fewer the ranges would be a matter of luck
+
+
+def choose_rows(
+    labels: NDArray[np.int64], classes: tuple[str, ...], num_pictures: int, seed: int
+) -> NDArray[np.int64]:
+    """Pick rows by taking one of each class in turn, each class in an order drawn from the seed.
+
+    A class that runs out is filled up by the others. When the split holds fewer pictures than
+    asked for, but at least half of them, all are taken.
+
+    Args:
+        labels: class index of each training picture, [n].
+        classes: their names by index.
+        num_pictures: how many are wanted.
+        seed: of the choice.
+
+    Returns:
+        Row numbers, int64 [min(n, num_pictures)], classes mixed evenly.
+
+    Raises:
+        QuantizationError: too few pictures, or a class without any; says wanted and found.
+    """
+    counts = np.bincount(labels, minlength=len(classes))
+    if missing := [name for name, count in zip(classes, counts, strict=True) if count == 0]:
+        raise QuantizationError(
+            f"Calibration wants pictures of every class; the training split holds none of "
+            f"{', '.join(missing)}.",
+            "Add pictures of it, or take the class out of the data set.",
+        )
+    least = int(np.ceil(MIN_SHARE * num_pictures))
+    if len(labels) < least:
+        raise QuantizationError(
+            f"Calibration wants {num_pictures} pictures, at least {least}; the training split "
+            f"holds {len(labels)}.",
+            "Add training pictures, or lower quantize.num_pictures.",
+        )
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    turn = np.empty(len(labels), np.int64)
+    for label in range(len(classes)):
+        mine = shuffled[labels[shuffled] == label]
+        turn[mine] = np.arange(len(mine))
+    order = np.lexsort((labels, turn))
+    return order[:num_pictures].astype(np.int64)

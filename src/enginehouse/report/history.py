@@ -1,0 +1,74 @@
+"""The notes of training, read: one row of numbers per epoch, as charts and as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from enginehouse.report.chart import Chart, Series, make_chart
+from enginehouse.report.page import PageData
+
+
+class Epoch(BaseModel):
+    """One row of `history`; a validation loss that was not finite is None."""
+
+    epoch: int
+    loss: float
+    val_loss: float | None = None
+    accuracy: float
+    macro_f1: float
+    images_per_s: float
+
+
+def read_history(page: PageData) -> list[Epoch]:
+    """The epochs of a trained model, in order."""
+    return TypeAdapter(list[Epoch]).validate_python(page.road.model.notes["history"])
+
+
+def find_best(page: PageData) -> int:
+    """The epoch whose weights were kept."""
+    return TypeAdapter(int).validate_python(page.road.model.notes["best_epoch"])
+
+
+def list_series(page: PageData) -> dict[str, dict[str, Series]]:
+    """Chart title to its series: the losses, and the scores on the validation split."""
+    rows = read_history(page)
+    return {
+        "Loss": {
+            "training": [(row.epoch, row.loss) for row in rows],
+            "validation": [(row.epoch, row.val_loss) for row in rows if row.val_loss is not None],
+        },
+        "Score on validation": {
+            "accuracy": [(row.epoch, row.accuracy) for row in rows],
+            "macro F1": [(row.epoch, row.macro_f1) for row in rows],
+        },
+    }
+
+
+def make_charts(page: PageData) -> list[Chart]:
+    """Loss and scores over the epochs, the kept epoch marked."""
+    best = find_best(page)
+    return [
+        make_chart(title, series, best, from_zero=title == "Loss")
+        for title, series in list_series(page).items()
+    ]
+
+
+def make_epochs(page: PageData) -> list[dict[str, Any]]:
+    """The same numbers as text."""
+    best = find_best(page)
+    return [
+        {
+            "epoch": row.epoch,
+            "best": row.epoch == best,
+            "numbers": [
+                f"{row.loss:.3f}",
+                "not finite" if row.val_loss is None else f"{row.val_loss:.3f}",
+                f"{row.accuracy:.3f}",
+                f"{row.macro_f1:.3f}",
+                f"{row.images_per_s:.0f}",
+            ],
+        }
+        for row in read_history(page)
+    ]

@@ -1,0 +1,110 @@
+"""The report of a run: one self-contained page with the Data Docs beside it, and its plots."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from enginehouse.report.gallery import make_predictions, make_quarantine, show_first_batch
+from enginehouse.report.history import make_charts, make_epochs
+from enginehouse.report.page import PageData
+from enginehouse.report.plots import draw_confusion, draw_curves
+from enginehouse.report.tables import (
+    describe_splits,
+    list_engines,
+    list_figures,
+    list_parity,
+    list_recalls,
+    make_confusion,
+    make_latency,
+    make_repeats,
+    name_engine,
+)
+
+TEMPLATE = "page.html.j2"
+PLOT_DPI = 120
+DOCS = "data_docs"
+TONES = {"champion": "good", "candidate": "new", "rejected": "bad", "waiting": "warn"}
+
+
+def write_report(folder: Path, page: PageData) -> Path:
+    """Write `report.html`, which loads nothing, and the `data_docs` that it links to.
+
+    Args:
+        folder: made if missing; files of the same names are replaced.
+        page: the run.
+
+    Returns:
+        The path of `report.html`.
+
+    Raises:
+        StoreError: bytes of the run are gone from the store.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / DOCS).exists():  # pages of an earlier run have other names
+        shutil.rmtree(folder / DOCS)
+    page.workspace.copy_out(page.road.validated, folder, reports=True)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,  # file names, labels and messages were written by others
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    path = folder / "report.html"
+    html = environment.get_template(TEMPLATE).render(_collect(page))
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def write_plots(folder: Path, page: PageData) -> list[Path]:
+    """Write `curves.png`, and `confusion.png` when an engine was scored.
+
+    Args:
+        folder: made if missing; files of the same names are replaced.
+        page: the run.
+
+    Returns:
+        The paths written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {"curves.png": draw_curves(page)}
+    if page.shipped is not None:
+        figures["confusion.png"] = draw_confusion(page)
+    for name, figure in figures.items():
+        figure.savefig(folder / name, dpi=PLOT_DPI)
+    return [folder / name for name in figures]
+
+
+def _collect(page: PageData) -> dict[str, Any]:
+    """Every name that the template speaks of."""
+    docs = f"{DOCS}/index.html"
+    return {
+        "page": page,
+        "tone": TONES.get(page.verdict, ""),
+        "engine": name_engine(page),
+        "precision": page.target.precision.upper(),
+        "figures": list_figures(page),
+        "predictions": make_predictions(page),
+        "recalls": list_recalls(page),
+        "confusion": make_confusion(page),
+        "latency": make_latency(page),
+        "splits": describe_splits(page),
+        "docs": docs if docs in page.road.validated.reports else "",
+        "quarantine": make_quarantine(page),
+        "repeats": make_repeats(page),
+        "charts": make_charts(page),
+        "epochs": make_epochs(page),
+        "first_batch": show_first_batch(page),
+        "engines": list_engines(page),
+        "parity": list_parity(page),
+        "unscored": _say_why_unscored(page),
+    }
+
+
+def _say_why_unscored(page: PageData) -> str:
+    reason = page.road.waiting.get(page.target.name, "it was not reached in this run")
+    return f"The required engine {page.target.name} has no scores: {reason}"

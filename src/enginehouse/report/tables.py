@@ -1,0 +1,227 @@
+"""What the page shows of records: numbers and words, ready to print. Knows no bytes, no HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from enginehouse.report.page import PageData
+
+MAX_MATRIX = 16  # more classes than this: the commonest mistakes as a list instead
+MAX_MISTAKES = 20
+MAX_REPEATS = 100
+SHOWN = 0.0005  # a smaller difference is no change at three decimals
+REPEATS = TypeAdapter(list[tuple[str, str]])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that people look for first."""
+
+    label: str
+    value: str
+    detail: str
+
+
+def list_figures(page: PageData) -> list[Figure]:
+    """The key numbers that this run has, most telling first."""
+    return [*_list_quality(page), *_list_speed(page), _count_pictures(page)]
+
+
+def _list_quality(page: PageData) -> list[Figure]:
+    card, twin = page.shipped, page.reference
+    if card is None:
+        return []
+    detail = f"on {card.num_pictures} {card.split} pictures"
+    if twin is not None:
+        change = format_change(card.macro_f1 - twin.macro_f1)
+        detail = f"fp32: {twin.macro_f1:.3f} ({change}), {detail}"
+    figures = [Figure(f"Macro F1, {name_engine(page)}", f"{card.macro_f1:.3f}", detail)]
+    if card.escapes is not None:
+        figures += [
+            Figure("Escapes", f"{card.escapes} of {card.num_defects}", "defects passed as good"),
+            Figure("Overkill", f"{card.overkill} of {card.num_good}", "good parts rejected"),
+        ]
+    return figures
+
+
+def _list_speed(page: PageData) -> list[Figure]:
+    if page.road.latency is None:
+        return []
+    own, *others = make_latency(page)["rows"]
+    return [
+        Figure(
+            f"Speed against {row['name']}",
+            row["ratio"],
+            f"{own['milliseconds']} ms instead of {row['milliseconds']} ms",
+        )
+        for row in others
+    ]
+
+
+def _count_pictures(page: PageData) -> Figure:
+    num_used = sum(page.road.pack.counts.values())
+    num_quarantined, num_repeats = page.road.manifest.num_quarantined, make_repeats(page)["num"]
+    detail = f"quarantined: {num_quarantined}, repeated: {num_repeats}"
+    return Figure("Pictures used", str(num_used), detail)
+
+
+def name_engine(page: PageData) -> str:
+    """`INT8 engine`."""
+    return f"{page.target.precision.upper()} engine"
+
+
+def format_change(change: float) -> str:
+    """A difference with its sign, for people."""
+    return f"{change:+.3f}".replace("-", "−") if abs(change) >= SHOWN else "±0"
+
+
+def list_recalls(page: PageData) -> list[dict[str, Any]]:
+    """Per class that has pictures: recall of the engine and of its fp32 twin."""
+    card, twin = page.shipped, page.reference
+    if card is None:
+        return []
+    rows = []
+    for name, row in zip(card.classes, card.confusion, strict=True):
+        if name in card.recalls:
+            own = card.recalls[name]
+            change = own - twin.recalls[name] if twin else 0.0
+            rows.append(
+                {
+                    "name": name,
+                    "num": sum(row),
+                    "own": f"{own:.3f}",
+                    "width": round(100 * own, 1),
+                    "twin": f"{twin.recalls[name]:.3f}" if twin else "–",
+                    "change": format_change(change) if twin else "–",
+                    "tone": "bad" if change <= -SHOWN else "good" if change >= SHOWN else "muted",
+                }
+            )
+    return rows
+
+
+def make_confusion(page: PageData) -> dict[str, Any]:
+    """The matrix, shaded by share of its row; or the commonest mistakes between many classes."""
+    card = page.shipped
+    if card is None:
+        return {}
+    if len(card.classes) > MAX_MATRIX:
+        pairs = [
+            (card.classes[true], card.classes[said], num)
+            for true, row in enumerate(card.confusion)
+            for said, num in enumerate(row)
+            if num and true != said
+        ]
+        pairs.sort(key=lambda pair: -pair[2])
+        return {"classes": card.classes, "rows": [], "pairs": pairs[:MAX_MISTAKES]}
+    rows = []
+    for true, row in enumerate(card.confusion):
+        cells = [_shade_cell(num, sum(row), true == said) for said, num in enumerate(row)]
+        rows.append({"name": card.classes[true], "cells": cells})
+    return {"classes": card.classes, "rows": rows, "pairs": []}
+
+
+def _shade_cell(num: int, total: int, hit: bool) -> dict[str, Any]:
+    if num == 0:
+        return {"num": 0, "share": 0, "kind": "none"}
+    # The root lets a single mistake among many be seen; above 0.8 the number could not be read.
+    share = round(0.8 * (num / total) ** 0.5, 2)
+    return {"num": num, "share": share, "kind": "hit" if hit else "miss"}
+
+
+class LatencyRow(BaseModel):
+    """A row of the notes of a latency."""
+
+    name: str
+    milliseconds: float
+    pictures_per_second: float
+
+
+def make_latency(page: PageData) -> dict[str, Any]:
+    """The timed sides, the shipped engine first; how many times its time each of them takes."""
+    if page.road.latency is None:
+        return {}
+    notes = page.road.latency.notes
+    rows = TypeAdapter(list[LatencyRow]).validate_python(notes["rows"])
+    name = f"{page.target.backend} {page.target.precision}"
+    own = next(row.milliseconds for row in rows if row.name == name)
+    slowest = max(row.milliseconds for row in rows)
+    return {
+        **notes,
+        "date": str(notes["date"]).replace("T", " ")[:16],
+        "rows": [
+            {
+                "name": row.name,
+                "own": row.name == name,
+                "milliseconds": f"{row.milliseconds:.2f}",
+                "rate": f"{row.pictures_per_second:,.0f}",
+                "ratio": f"{row.milliseconds / own:.1f}×",
+                "width": round(100 * row.milliseconds / slowest, 1),
+            }
+            for row in sorted(rows, key=lambda row: row.name != name)
+        ],
+    }
+
+
+def make_repeats(page: PageData) -> dict[str, Any]:
+    """Pictures that prepare left out because another has the same pixels."""
+    rows = REPEATS.validate_python(page.road.pack.notes["dropped_duplicates"])
+    return {"num": len(rows), "rows": rows[:MAX_REPEATS]}
+
+
+def describe_splits(page: PageData) -> str:
+    """How many pictures of how many classes went into which split."""
+    counts = page.road.pack.counts
+    splits = ", ".join(f"{num} {name}" for name, num in counts.items())
+    return f"{sum(counts.values())} pictures of {len(page.road.pack.classes)} classes: {splits}."
+
+
+def list_engines(page: PageData) -> list[dict[str, str]]:
+    """Every target and the fp32 twin: what it was made for, what it scored, or why it waits."""
+    road, rows = page.road, []
+    for target in (*page.recipe.targets, page.recipe.reference):
+        engine, card = road.engines.get(target.name), road.scorecards.get(target.name)
+        role = "required" if target.required else "optional"
+        made_for = f"{target.backend} {target.precision} on {target.device}"
+        if engine:
+            made_for += f", {engine.sidecar.library} {engine.sidecar.library_version}"
+        size = sum(blob.size for blob in engine.files.values()) / 1e6 if engine else None
+        rows.append(
+            {
+                "name": target.name,
+                "role": role if target != page.recipe.reference else "the fp32 twin",
+                "made_for": made_for,
+                "waiting": road.waiting.get(target.name, ""),
+                "score": f"{card.macro_f1:.3f}" if card else "–",
+                "size": f"{size:.3g}" if size is not None else "–",
+            }
+        )
+    return rows
+
+
+class Parity(BaseModel):
+    """The notes of an export: the ONNX file against PyTorch, on the same pictures."""
+
+    max_difference: float
+    mean_difference: float
+    flips: int
+    num_pictures: int
+
+
+def list_parity(page: PageData) -> list[tuple[str, str, str, str]]:
+    """Per exported graph: largest and mean difference of any probability, changed answers."""
+    found = {
+        precision: Parity.model_validate(onnx.notes["parity"])
+        for precision, onnx in page.road.onnx.items()
+    }
+    return [
+        (
+            precision,
+            f"{parity.max_difference:.1e}",
+            f"{parity.mean_difference:.1e}",
+            f"{parity.flips} of {parity.num_pictures}",
+        )
+        for precision, parity in found.items()
+    ]

@@ -1,0 +1,358 @@
+"""The whole road through the command line, on real parts, without any server running."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Checkout
+
+SNAPSHOT = """
+import json, sys
+from mlflow.tracking import MlflowClient
+client = MlflowClient()
+print(json.dumps({
+    model.name: {
+        "aliases": {alias: int(v) for alias, v in model.aliases.items()},
+        "versions": {
+            v.version: dict(v.tags)
+            for v in client.search_model_versions(f"name='{model.name}'")
+        },
+    }
+    for model in client.search_registered_models()
+}))
+"""
+
+
+def read_registry(checkout: Checkout) -> dict[str, Any]:
+    """Every registered model with its aliases and the tags of its versions."""
+    uri = checkout.environment.get(
+        "MLFLOW_TRACKING_URI", f"sqlite:///{checkout.state / 'mlflow.db'}"
+    )
+    asking = Checkout(checkout.root, {**checkout.environment, "MLFLOW_TRACKING_URI": uri})
+    done = asking.run("-c", SNAPSHOT)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def find_processes(checkout: Checkout) -> list[str]:
+    """Command lines of living processes that belong to a checkout's state folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if f"ENGINEHOUSE_STATE={checkout.state}\0".encode() in environment and command:
+            found.append(command)
+    return found
+
+
+@pytest.fixture(scope="module")
+def first_run(
+    walked: Checkout, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Checkout, subprocess.CompletedProcess[str]]:
+    """A checkout whose recipe went through the command line; its stages were cached already."""
+    root = tmp_path_factory.mktemp("released") / "house"
+    shutil.copytree(walked.root, root, symlinks=True)
+    old, new = str(walked.root), str(root)
+    made = Checkout(root, {k: v.replace(old, new) for k, v in walked.environment.items()})
+    return made, made.enginehouse("run", "--recipe", "tiny")
+
+
+@pytest.fixture
+def released(
+    first_run: tuple[Checkout, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> Checkout:
+    """A copy of the released checkout, registry and all."""
+    original, _ = first_run
+    root = tmp_path / "released"
+    shutil.copytree(original.root, root, symlinks=True)
+    old, new = str(original.root), str(root)
+    return Checkout(root, {k: v.replace(old, new) for k, v in original.environment.items()})
+
+
+def test_output_is_short_and_clean(
+    first_run: tuple[Checkout, subprocess.CompletedProcess[str]],
+) -> None:
+    _, done = first_run
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) <= 40
+    for word in ("Warning", "WARN", "Traceback", "locked"):
+        assert word not in done.stdout
+    for word in ("data", "quality", "latency", "registered", "report", "predict", "make up"):
+        assert word in done.stdout
+
+
+def test_registry_holds_model_and_engine(
+    first_run: tuple[Checkout, subprocess.CompletedProcess[str]],
+) -> None:
+    checkout, _ = first_run
+    registry = read_registry(checkout)
+    assert set(registry) == {"tiny", "tiny.openvino"}
+    assert registry["tiny"]["aliases"] == {"champion": 1, "candidate": 1}
+    assert registry["tiny.openvino"]["aliases"] == {"champion": 1}
+    tags = registry["tiny"]["versions"]["1"]
+    for name in (
+        "recipe",
+        "recipe_digest",
+        "data_digest",
+        "data_status",
+        "git_commit",
+        "git_dirty",
+    ):
+        assert tags[f"enginehouse.{name}"]
+    engine = registry["tiny.openvino"]["versions"]["1"]
+    assert engine["enginehouse.verified"] == "yes"
+    assert engine["enginehouse.release"] == tags["enginehouse.release"]
+    assert json.loads(engine["enginehouse.scorecard"])["kind"] == "scorecard"
+
+
+def test_second_run_says_nothing_changed(released: Checkout) -> None:
+    before, mark = read_registry(released), released.mark()
+    done = released.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 0, done.stderr
+    count = len(json.loads((released.store / "memory/runs/tiny.json").read_text()))
+    assert done.stdout.startswith(f"nothing changed, {count}/{count} cached, champion v1")
+    assert released.executed(mark) == {}
+    assert read_registry(released) == before
+
+
+def test_emptied_registry_is_filled_without_rebuilding(released: Checkout) -> None:
+    (released.state / "mlflow.db").unlink()
+    shutil.rmtree(released.state / "mlartifacts")
+    mark = released.mark()
+    done = released.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 0, done.stderr
+    assert released.executed(mark) == {}
+    assert read_registry(released)["tiny.openvino"]["aliases"] == {"champion": 1}
+
+
+def test_another_prefect_home_shares_the_store(
+    released: Checkout, make_checkout: Callable[[Path], Checkout], tmp_path: Path
+) -> None:
+    other = make_checkout(tmp_path / "other")
+    other.environment["ENGINEHOUSE_STORE"] = str(released.store)
+    mark = other.mark()
+    done = other.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 0, done.stderr
+    assert other.executed(mark) == {}
+    assert (other.state / "prefect").is_dir()
+
+
+def test_two_runs_at_once_make_one_version(
+    make_checkout: Callable[[Path], Checkout], tmp_path: Path
+) -> None:
+    checkout = make_checkout(tmp_path / "house")
+    command = ("-m", "flows.cli", "run", "--recipe", "tiny")
+    runs = [checkout.start(*command) for _ in range(2)]
+    for run in runs:
+        out, err = run.communicate(timeout=400)
+        assert run.returncode == 0, out + err
+    assert set(checkout.executed().values()) == {1}
+    registry = read_registry(checkout)
+    assert registry["tiny.openvino"]["aliases"]["champion"] in (1, 2)
+    releases = [v["enginehouse.release"] for v in registry["tiny"]["versions"].values()]
+    assert len(releases) == len(set(releases)) == 1
+
+
+def test_kill_inside_a_stage_then_rerun(released: Checkout) -> None:
+    shutil.rmtree(released.store / "index" / "train")
+    mark = released.mark()
+    run = released.start("-m", "flows.cli", "run", "--recipe", "tiny")
+    while "train" not in released.executed(mark):
+        assert run.poll() is None
+    os.kill(run.pid, signal.SIGKILL)  # the process alone, as the kernel's memory killer would
+    run.communicate()
+    done = released.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert released.executed(mark) == {"train": 2}
+    assert find_processes(released) == []
+
+
+def test_registry_away_keeps_everything(released: Checkout) -> None:
+    (released.root / "prefect.yaml").write_text(
+        (released.root / "prefect.yaml").read_text().replace("epochs: 3", "epochs: 2")
+    )
+    away = {**released.environment, "MLFLOW_TRACKING_URI": "http://127.0.0.1:9"}
+    done = Checkout(released.root, away).enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 1
+    assert "127.0.0.1:9" in done.stderr
+    assert "enginehouse run" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    mark = released.mark()
+    again = released.enginehouse("run", "--recipe", "tiny")
+    assert again.returncode in (0, 4), again.stderr
+    assert released.executed(mark) == {}
+    assert set(read_registry(released)["tiny"]["versions"]) == {"1", "2"}
+
+
+def test_required_engine_of_another_device_waits(released: Checkout) -> None:
+    recipes = released.root / "prefect.yaml"
+    target = "        targets: [{name: trt, backend: tensorrt, device: gpu}]\n"
+    recipes.write_text(recipes.read_text().replace("        gates:", f"{target}        gates:"))
+    done = released.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "trt" in done.stdout
+    assert "promote/gpu" in done.stdout
+    registry = read_registry(released)
+    assert "tiny.trt" not in registry
+
+
+def test_gate_rejects(released: Checkout) -> None:
+    recipes = released.root / "prefect.yaml"
+    text = recipes.read_text().replace("min_macro_f1: 0.2", "min_macro_f1: 1.0")
+    recipes.write_text(text.replace("epochs: 3", "epochs: 1"))
+    before = read_registry(released)
+    done = released.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "quality floor" in done.stdout
+    after = read_registry(released)
+    assert after["tiny.openvino"]["aliases"] == before["tiny.openvino"]["aliases"]
+    assert after["tiny"]["aliases"] == before["tiny"]["aliases"]
+    assert after["tiny"]["versions"]["2"]["enginehouse.verdict"] == "rejected"
+
+
+def test_predict_and_explain(released: Checkout) -> None:
+    pictures = [str(sorted(released.data.glob(f"{label}/*"))[0]) for label in ("good", "spot")]
+    done = released.enginehouse("predict", "--recipe", "tiny", "--json", *pictures)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    for row in rows:
+        assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-3)
+    bad = released.enginehouse("predict", "--recipe", "tiny", str(released.root / "prefect.yaml"))
+    assert bad.returncode == 1
+    assert "not an image" in bad.stdout
+    explained = released.enginehouse("explain", "--recipe", "tiny")
+    assert "train" in explained.stdout
+    assert "cached" in explained.stdout
+
+
+def test_registered_model_loads_without_the_checkout(released: Checkout, tmp_path: Path) -> None:
+    script = """
+import sys, mlflow, numpy as np
+for name in ("models:/tiny@champion", "models:/tiny.openvino@champion"):
+    model = mlflow.pyfunc.load_model(name)
+    arrays = model.predict(np.zeros((5, 3, 32, 32), np.uint8))
+    pictures = model.predict(np.zeros((2, 50, 70, 3), np.uint8))
+    assert arrays.shape == (5, 3) and pictures.shape == (2, 3), (arrays.shape, pictures.shape)
+    assert abs(arrays.sum(axis=1) - 1).max() < 1e-3
+    assert "enginehouse" in sys.modules
+    print(sys.modules["enginehouse"].__file__)
+"""
+    environment = {"MLFLOW_TRACKING_URI": f"sqlite:///{released.state / 'mlflow.db'}"}
+    alone = Checkout(tmp_path, environment)
+    # -S -P: neither site-packages' editable finder nor the working directory lend the code
+    import site
+
+    environment["PYTHONPATH"] = os.pathsep.join(site.getsitepackages())
+    done = alone.run("-S", "-c", script)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert str(Path(sys.prefix)) not in done.stdout
+    assert str(Path(__file__).parents[2] / "src") not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--data", "no/such/folder"], "no/such/folder"),
+        (["--data", "{empty}"], "empty"),
+        (["--recipe", "tinny"], "did you mean 'tiny'"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(
+    checkout: Checkout, tmp_path: Path, arguments: list[str], expected: str
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = [word.format(empty=empty) for word in arguments]
+    recipe = [] if "--recipe" in words else ["--recipe", "tiny"]
+    mark = checkout.mark()
+    done = checkout.enginehouse("run", *recipe, *words)
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert checkout.executed(mark) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("name: tiny_cnn", "name: tiny_cn", "did you mean 'tiny_cnn'"),
+        ("epochs: 3", "epoch: 3", "did you mean 'epochs'"),
+        ("size: 32", "size: 33", "prepare.size"),
+    ],
+)
+def test_wrong_recipe_is_one_clear_error(
+    checkout: Checkout, old: str, new: str, expected: str
+) -> None:
+    recipes = checkout.root / "prefect.yaml"
+    recipes.write_text(recipes.read_text().replace(old, new))
+    mark = checkout.mark()
+    done = checkout.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert checkout.executed(mark) == {}
+
+
+def _one_class(data: Path) -> None:
+    shutil.rmtree(data / "line")
+    shutil.rmtree(data / "spot")
+
+
+def _one_picture_in_a_class(data: Path) -> None:
+    for path in sorted(data.glob("spot/*"))[1:]:
+        path.unlink()
+
+
+def _nothing_readable(data: Path) -> None:
+    for path in data.glob("*/*"):
+        path.write_bytes(b"no picture")
+
+
+def _same_picture_two_labels(data: Path) -> None:
+    first = sorted(data.glob("line/*"))[0]
+    shutil.copy(first, data / "spot" / "twin.png")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (_one_class, "too few classes"),
+        (_one_picture_in_a_class, "spot has 1"),
+        (_nothing_readable, "not an image"),
+        (_same_picture_two_labels, "spot/twin.png"),
+    ],
+)
+def test_unusable_data_stops_the_run(
+    checkout: Checkout, spoil: Callable[[Path], None], expected: str
+) -> None:
+    spoil(checkout.data)
+    mark = checkout.mark()
+    done = checkout.run(str(Path(__file__).parents[1] / "walk.py"))
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert set(checkout.executed(mark)) <= {"ingest", "validate"}
+
+
+def test_unusable_data_through_the_command_line(checkout: Checkout) -> None:
+    _one_picture_in_a_class(checkout.data)
+    done = checkout.enginehouse("run", "--recipe", "tiny")
+    assert done.returncode == 1
+    assert "spot has 1" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) < 10

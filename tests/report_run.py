@@ -1,0 +1,207 @@
+"""A small run made by hand, for the tests of its report: real records, real bytes, no training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from enginehouse.artifact import Source, Workspace
+from enginehouse.build.record import Engine
+from enginehouse.engine import Contract, Sidecar, Target
+from enginehouse.evaluate.evaluate import score
+from enginehouse.evaluate.record import Scorecard
+from enginehouse.export.record import OnnxModel
+from enginehouse.gates import GateResult
+from enginehouse.ingest.record import DataVersion, Manifest
+from enginehouse.measure.record import Latency
+from enginehouse.prepare.record import Pack
+from enginehouse.recipe import Recipe
+from enginehouse.report.page import PageData
+from enginehouse.road import Road
+from enginehouse.store import Store, hash_file
+from enginehouse.train.record import ModelConfig, TrainedModel
+from enginehouse.validate.record import Validated
+
+CLASSES = ("<script>alert(1)</script>", "normal", "pit", "scratch", "划痕")
+SIZE = 48
+PER_CLASS = 16
+MODEL = {
+    "model": ModelConfig(),
+    "classes": CLASSES,
+    "size": SIZE,
+    "mean": (0.5, 0.5, 0.5),
+    "std": (0.2, 0.2, 0.2),
+}
+
+
+def make_page(folder: Path, **changes: Any) -> PageData:
+    """A run that ended well; `changes` replace fields of its page."""
+    here = Workspace(Store(folder / "store"), folder / "scratch")
+    here.scratch.mkdir()
+    source = _write_source(folder / "data")
+    recipe = Recipe.model_validate({"name": "surfaces", "data": {"path": "data"}})
+    fields: dict[str, Any] = {
+        "recipe": recipe,
+        "road": _make_road(recipe, here),
+        "workspace": here,
+        "source": source,
+        "gates": [
+            GateResult("quality floor", "openvino", True, "macro F1 0.9001, wanted at least 0.8"),
+            GateResult("champion", "openvino", False, "macro F1 0.9001, the champion has <0.95>"),
+        ],
+        "verdict": "champion",
+        "headline": "surfaces v3 serves: as good as fp32, 4.2 times as fast as PyTorch",
+        "lineage": {"data version": "0f" * 16 + ".dir", "git commit": "4be1c02 (modified)"},
+        "stages": [
+            ("ingest", True, "same code, config and inputs; bytes verified", 1.2),
+            ("train", False, "config epochs: 10 -> 12; input pack changed (a/<b>.png)", 61.5),
+        ],
+    }
+    return PageData(**(fields | changes))
+
+
+def _write_source(folder: Path) -> Source:
+    """What the quarantined files look like: a picture, half of one, and text."""
+    folder.mkdir()
+    noise = np.random.default_rng(1).integers(0, 255, (60, 90, 3), np.uint8)
+    Image.fromarray(noise).save(folder / "beside.png")
+    whole = (folder / "beside.png").read_bytes()
+    (folder / "half <i>.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "文字.jpg").write_text("no picture")
+    return Source(folder, {path.name: hash_file(path, "md5") for path in folder.iterdir()})
+
+
+def _make_road(recipe: Recipe, here: Workspace) -> Road:
+    manifest = _make_manifest(here)
+    (here.scratch / "data_docs").mkdir()
+    (here.scratch / "data_docs" / "index.html").write_text("<p>Data Docs</p>")
+    validated = Validated(
+        reports=here.seal(["data_docs/index.html"]),
+        manifest=manifest.identity,
+        num_expectations=12,
+        failures=(),
+        warnings=("a picture without any detail: pit/1.png has 0.3 (wanted at least 0.5)",),
+    )
+    data = DataVersion(digest="0f" * 16)
+    pack = _make_pack(here)
+    road = Road(data, manifest, validated, pack, _make_model(here))
+    for target in (*recipe.targets, recipe.reference):
+        _add_engine(road, target, pack, here)
+    rows = {"openvino int8": 1.9, "openvino fp32": 3.4, "pytorch eager fp32": 8.0}
+    road.latency = Latency(
+        notes={
+            "rows": [
+                {"name": name, "milliseconds": ms, "pictures_per_second": 1e3 / ms}
+                for name, ms in rows.items()
+            ],
+            **{"batch": 1, "threads": 2, "rounds": 15},
+            **{"device": "A Processor", "date": "2026-11-30T10:00:00+00:00"},
+        }
+    )
+    return road
+
+
+def _make_manifest(here: Workspace) -> Manifest:
+    rows = [
+        ("beside.png", "no label", "It lies beside the class folders, not inside one."),
+        ("half <i>.png", "truncated or corrupt", "half <i>.png is truncated or corrupt: ends."),
+        ("文字.jpg", "not an image", "文字.jpg is not an image: it looks like text."),
+    ]
+    table = pd.DataFrame(rows, columns=["path", "reason", "detail"])
+    table.to_parquet(here.scratch / "quarantine.parquet")
+    files = here.seal(["quarantine.parquet"])
+    return Manifest(files=files, classes=CLASSES, num_rows=81, num_quarantined=len(rows))
+
+
+def _make_pack(here: Workspace) -> Pack:
+    rng = np.random.default_rng(2)
+    truth = np.repeat(np.arange(len(CLASSES)), PER_CLASS)
+    pictures = rng.integers(90, 160, (len(truth), 3, SIZE, SIZE)).astype(np.uint8)
+    pictures += (truth * 20).astype(np.uint8)[:, None, None, None]
+    np.save(here.scratch / "test.npy", pictures)
+    index = pd.DataFrame(
+        {
+            "split": "test",
+            "row": range(len(truth)),
+            "path": [f"{CLASSES[c]}/P{n:04}_1.png" for n, c in enumerate(truth)],
+            "label": [CLASSES[c] for c in truth],
+            "class_index": truth,
+            "part": [f"{n}" for n in range(len(truth))],
+        }
+    )
+    index.to_parquet(here.scratch / "index.parquet")
+    return Pack(
+        files=here.seal(["test.npy", "index.parquet"]),
+        notes={"dropped_duplicates": [["pit/copy.png", "pit/P0001_1.png"]]},
+        classes=CLASSES,
+        size=SIZE,
+        counts={"train": 0, "val": 0, "test": len(truth)},
+        mean=(0.5, 0.5, 0.5),
+        std=(0.2, 0.2, 0.2),
+    )
+
+
+def _make_model(here: Workspace) -> TrainedModel:
+    Image.new("RGB", (400, 448), "gray").save(here.scratch / "first_batch.png")
+    history = [
+        {"epoch": n, "loss": 1.6 / n, "val_loss": 1.7 / n + 0.05, "images_per_s": 180.0}
+        | {"accuracy": 1 - 0.7 / n, "macro_f1": 1 - 0.8 / n}
+        for n in range(1, 13)
+    ]
+    return TrainedModel(
+        reports=here.seal(["first_batch.png"]),
+        notes={"history": history, "best_epoch": 11},
+        val_accuracy=0.936,
+        val_macro_f1=0.927,
+        **MODEL,
+    )
+
+
+def _add_engine(road: Road, target: Target, pack: Pack, here: Workspace) -> None:
+    """The engine, its graph and its scores: eight wrong answers, seven for the fp32 twin."""
+    contract = Contract(size=SIZE, classes=CLASSES)
+    road.onnx[target.precision] = OnnxModel(
+        notes={
+            "parity": {"max_difference": 3e-5, "mean_difference": 2e-6}
+            | {"flips": 0, "num_pictures": 32}
+        },
+        contract=contract,
+        precision=target.precision,
+        data="0f" * 16,
+    )
+    (here.scratch / "engine.bin").write_bytes(target.name.encode() * 1000)
+    road.engines[target.name] = Engine(
+        files=here.seal(["engine.bin"]),
+        target=target,
+        sidecar=Sidecar(
+            backend="openvino",
+            library="openvino",
+            library_version="2026.4.1",
+            device={},
+            precision=target.precision,
+            batch=target.batch,
+            contract=contract,
+            onnx_sha256="0" * 64,
+        ),
+    )
+    truth = np.repeat(np.arange(len(CLASSES)), PER_CLASS)
+    answers = truth.copy()
+    num_wrong = 8 if target.precision == "int8" else 7
+    answers[:: len(truth) // num_wrong] = 1
+    probabilities = np.full((len(truth), len(CLASSES)), 0.05, np.float32)
+    certain = np.linspace(0.5, 0.99, len(truth), dtype=np.float32)
+    probabilities[np.arange(len(truth)), answers] = certain
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    np.save(here.scratch / "predictions.npy", probabilities)
+    road.scorecards[target.name] = Scorecard(
+        files=here.seal(["predictions.npy"]),
+        split="test",
+        pack=pack.identity,
+        classes=CLASSES,
+        num_pictures=len(truth),
+        **score(truth, probabilities, CLASSES, "normal"),
+    )

@@ -1,0 +1,166 @@
+"""Quantizing: which pictures are used, what is stored, and that it comes back bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from enginehouse.choices import load_choice
+from enginehouse.errors import QuantizationError
+from enginehouse.prepare.record import Pack
+from enginehouse.quantize.calibration import choose_rows
+from enginehouse.quantize.quantize import quantize
+from enginehouse.quantize.record import QuantizeConfig, QuantizedModel
+from enginehouse.train.network import build_network, load_network, normalise
+from enginehouse.train.record import TrainedModel
+from tests.unit.tiny_pack import CLASSES, SIZE, draw, open_workspace, seal_pack, train_tiny
+
+CONFIG = QuantizeConfig(num_pictures=24)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("quantize")
+
+
+@pytest.fixture(scope="module")
+def pack(folder: Path) -> Pack:
+    return seal_pack(folder)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, pack: Pack) -> TrainedModel:
+    return train_tiny(folder, pack)
+
+
+@pytest.fixture(scope="module")
+def quantized(folder: Path, model: TrainedModel, pack: Pack) -> QuantizedModel:
+    return quantize(model, pack, CONFIG, open_workspace(folder))
+
+
+def test_the_same_arguments_give_the_same_bytes(
+    quantized: QuantizedModel, model: TrainedModel, pack: Pack, folder: Path
+) -> None:
+    torch.manual_seed(99)
+    assert quantize(model, pack, CONFIG, open_workspace(folder)).identity == quantized.identity
+
+
+def test_the_seed_and_the_number_of_pictures_count(
+    quantized: QuantizedModel, model: TrainedModel, pack: Pack, folder: Path
+) -> None:
+    for change in ({"seed": 1}, {"num_pictures": 48}):
+        config = CONFIG.model_copy(update=change)
+        other = quantize(model, pack, config, open_workspace(folder))
+        assert other.files != quantized.files
+
+
+def test_notes_say_what_was_used(quantized: QuantizedModel) -> None:
+    assert quantized.notes["calibration"] == {
+        "wanted": 24,
+        "used": 24,
+        "per_class": {"red": 8, "green": 8, "blue": 8},
+    }
+
+
+def test_the_restored_network_agrees_with_the_trained_one(
+    quantized: QuantizedModel, model: TrainedModel, folder: Path
+) -> None:
+    net, again = _restore(quantized, folder), _restore(quantized, folder)
+    inputs = normalise(torch.from_numpy(draw((0, 1, 2) * 4, 9)), model.mean, model.std)
+    with torch.inference_mode():
+        exact = load_network(model, open_workspace(folder))(inputs).softmax(1)
+        found = net(inputs).softmax(1)
+        assert torch.equal(found, again(inputs).softmax(1))
+    assert (found.argmax(1) == exact.argmax(1)).all()
+    assert (found - exact).abs().max() < 0.1
+
+
+def test_a_round_trip_gives_the_same_graph_and_numbers(folder: Path, model: TrainedModel) -> None:
+    """What is stored gives, after loading, what the observers gave when they were fresh."""
+    from safetensors.torch import load, save
+
+    quantizer: Any = load_choice("quantizers", "int8_ptq")
+    net = load_network(model, open_workspace(folder))
+    inputs = normalise(torch.from_numpy(draw((0, 1, 2) * 4, 9)), model.mean, model.std)
+    state = quantizer.calibrate(net, [inputs[:6], inputs[6:]], lambda *_: None)
+    direct = quantizer.restore(net, state, SIZE)
+    stored = quantizer.restore(build_network(model.model, 3).eval(), load(save(state)), SIZE)
+    assert direct.code == stored.code
+    for name, value in direct.state_dict().items():
+        assert torch.equal(value, stored.state_dict()[name]), name
+    with torch.inference_mode():
+        assert torch.equal(direct(inputs), stored(inputs))
+
+
+def test_weights_are_per_channel_and_everything_is_symmetric(
+    quantized: QuantizedModel, folder: Path
+) -> None:
+    state = _restore(quantized, folder).state_dict()
+    zeros = [value for name, value in state.items() if "zero_point" in name]
+    scales = [value for name, value in state.items() if name.startswith("_scale")]
+    assert zeros
+    assert not any(value.any() for value in zeros)
+    assert {len(scale) for scale in scales} >= {16, 32, 64}
+    frozen = [value for name, value in state.items() if "frozen" in name]
+    assert {value.dtype for value in frozen} == {torch.int8}
+
+
+def test_a_state_of_another_network_is_refused(quantized: QuantizedModel, folder: Path) -> None:
+    quantizer: Any = load_choice("quantizers", "int8_ptq")
+    state = load_file(open_workspace(folder).path(quantized, "state.safetensors"))
+    wide = quantized.model.model_copy(update={"name": "tiny_cnn_wide"})
+    with pytest.raises(QuantizationError, match="does not fit the network"):
+        quantizer.restore(build_network(wide, 3).eval(), state, SIZE)
+
+
+def test_calibration_takes_the_classes_in_turn() -> None:
+    labels = np.array([0] * 50 + [1] * 10 + [2] * 30)
+    rows = choose_rows(labels, CLASSES, 30, seed=0)
+    assert np.bincount(labels[rows]).tolist() == [10, 10, 10]
+    assert labels[rows][:6].tolist() == [0, 1, 2, 0, 1, 2]
+    filled = choose_rows(labels, CLASSES, 60, seed=0)
+    assert np.bincount(labels[filled]).tolist() == [25, 10, 25]
+    assert len(set(filled.tolist())) == 60
+    assert choose_rows(labels, CLASSES, 30, seed=0).tolist() == rows.tolist()
+    assert choose_rows(labels, CLASSES, 30, seed=1).tolist() != rows.tolist()
+
+
+def test_a_split_that_is_a_little_small_is_used_whole() -> None:
+    labels = np.array([0, 1, 2] * 20)
+    assert sorted(choose_rows(labels, CLASSES, 100, seed=0)) == list(range(60))
+
+
+def test_too_few_pictures_are_refused() -> None:
+    with pytest.raises(QuantizationError, match=r"wants 100 pictures, at least 50.*holds 3"):
+        choose_rows(np.array([0, 1, 2]), CLASSES, 100, seed=0)
+    with pytest.raises(QuantizationError, match="none of blue"):
+        choose_rows(np.array([0, 1] * 50), CLASSES, 50, seed=0)
+
+
+def test_other_preprocessing_than_in_training_is_refused(
+    model: TrainedModel, pack: Pack, folder: Path
+) -> None:
+    other = pack.model_copy(update={"mean": (0.0, 0.0, 0.0)})
+    with pytest.raises(QuantizationError, match="trained with mean"):
+        quantize(model, other, CONFIG, open_workspace(folder))
+
+
+def test_a_network_that_cannot_be_captured_is_refused() -> None:
+    class Branching(torch.nn.Module):
+        def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+            return pictures if pictures.sum() > 0 else -pictures
+
+    quantizer: Any = load_choice("quantizers", "int8_ptq")
+    with pytest.raises(QuantizationError, match="cannot be captured as one graph"):
+        quantizer.calibrate(Branching().eval(), [torch.zeros(2, 3, 8, 8)], lambda *_: None)
+
+
+def _restore(quantized: QuantizedModel, folder: Path) -> Any:
+    quantizer: Any = load_choice("quantizers", quantized.config.quantizer)
+    state = load_file(open_workspace(folder).path(quantized, "state.safetensors"))
+    return quantizer.restore(build_network(quantized.model, 3).eval(), state, quantized.size)
