@@ -139,7 +139,7 @@ def _make_pack(here: Workspace) -> Pack:
         notes={"dropped_duplicates": [["pit/copy.png", "pit/P0001_1.png"]]},
         classes=CLASSES,
         size=SIZE,
-        counts={"train": 0, "val": 0, "test": len(truth)},
+        counts={"test": len(truth), "train": 0, "val": 0},
         mean=(0.5, 0.5, 0.5),
         std=(0.2, 0.2, 0.2),
     )

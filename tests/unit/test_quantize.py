@@ -160,6 +160,17 @@ def test_a_network_that_cannot_be_captured_is_refused() -> None:
         quantizer.calibrate(Branching().eval(), [torch.zeros(2, 3, 8, 8)], lambda *_: None)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_activations_that_are_no_numbers_are_refused(
+    value: float, model: TrainedModel, folder: Path
+) -> None:
+    net = load_network(model, open_workspace(folder))
+    next(net.parameters()).data.fill_(value)
+    quantizer: Any = load_choice("quantizers", "int8_ptq")
+    with pytest.raises(QuantizationError, match="wants finite activations"):
+        quantizer.calibrate(net, [torch.rand(2, 3, SIZE, SIZE)], lambda *_: None)
+
+
 def _restore(quantized: QuantizedModel, folder: Path) -> Any:
     quantizer: Any = load_choice("quantizers", quantized.config.quantizer)
     state = load_file(open_workspace(folder).path(quantized, "state.safetensors"))

@@ -59,7 +59,13 @@ def test_it_says_what_came_of_the_run(page: PageData, tmp_path: Path) -> None:
         *("6 of 64", "0 of 16", "quarantined: 3, repeated: 1"),
         *("pit/copy.png", "a picture without any detail", "1 of 2 stages were cached"),
         *("config epochs: 10 -> 12; input pack changed (a/<b>.png)", "4be1c02 (modified)"),
-        *("11 ★ kept", "openvino int8 on cpu, openvino 2026.4.1", "3.0e-05", "0 of 32"),
+        *(
+            "0 train, 0 val, 80 test",
+            "11 ★ kept",
+            "openvino int8 on cpu, openvino 2026.4.1",
+            "3.0e-05",
+            "0 of 32",
+        ),
     ):
         assert wanted in text, wanted
 

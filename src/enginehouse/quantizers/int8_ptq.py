@@ -7,6 +7,7 @@ and gives the same graph again, bit by bit. See https://docs.pytorch.org/ao/ (PT
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -46,13 +47,11 @@ def calibrate(
     with torch.no_grad():
         for batch in batches:
             prepared = prepared or _prepare(net, batch.shape[-1])
-            prepared(batch)
+            _observe(prepared, batch)
             done += len(batch)
             report("calibrate", done)
     assert prepared is not None, "calibration without pictures"
-    state = {name: value.clone() for name, value in prepared.state_dict().items()}
-    _check_ranges(state)
-    return state
+    return {name: value.clone() for name, value in prepared.state_dict().items()}
 
 
 def restore(net: torch.nn.Module, state: dict[str, torch.Tensor], size: int) -> GraphModule:
@@ -105,10 +104,20 @@ def _prepare(net: torch.nn.Module, size: int) -> GraphModule:
     return prepared
 
 
-def _check_ranges(state: dict[str, torch.Tensor]) -> None:
-    for name, value in state.items():
-        if name.endswith(("min_val", "max_val")) and not bool(value.isfinite().all()):
-            raise QuantizationError(
-                f"Calibration saw values that are not finite ({name}).",
-                "Train again with precision fp32, and look at the training curves.",
-            )
+def _observe(prepared: GraphModule, batch: torch.Tensor) -> None:
+    with warnings.catch_warnings():
+        # Observers only warn of infinity, and leave it out of the range.
+        warnings.filterwarnings("error", "torch.inf detected")
+        try:
+            logits = prepared(batch)
+        except (RuntimeError, UserWarning) as error:
+            raise _not_finite(first_line(error)) from error
+    if not bool(logits.isfinite().all()):
+        raise _not_finite("its answers are not numbers")
+
+
+def _not_finite(found: str) -> QuantizationError:
+    return QuantizationError(
+        f"Calibration wants finite activations; the network does not give them: {found}",
+        "Train again with precision fp32, and look at the training curves.",
+    )

@@ -56,8 +56,9 @@ def write_report(folder: Path, page: PageData) -> Path:
     )
     path = folder / "report.html"
     html = environment.get_template(TEMPLATE).render(_collect(page))
-    path.write_text(html, encoding="utf-8")
-    return path
+    draft = path.with_name(f".{path.name}")  # who finds the page finds it whole
+    draft.write_text(html, encoding="utf-8")
+    return draft.replace(path)
 
 
 def write_plots(folder: Path, page: PageData) -> list[Path]:

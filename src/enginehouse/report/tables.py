@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from enginehouse.prepare.split import SPLITS
 from enginehouse.report.page import PageData
 
 MAX_MATRIX = 16  # more classes than this: the commonest mistakes as a list instead
@@ -174,7 +175,7 @@ def make_repeats(page: PageData) -> dict[str, Any]:
 def describe_splits(page: PageData) -> str:
     """How many pictures of how many classes went into which split."""
     counts = page.road.pack.counts
-    splits = ", ".join(f"{num} {name}" for name, num in counts.items())
+    splits = ", ".join(f"{counts[name]} {name}" for name in SPLITS)
     return f"{sum(counts.values())} pictures of {len(page.road.pack.classes)} classes: {splits}."
 
 

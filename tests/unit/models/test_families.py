@@ -54,7 +54,8 @@ def test_weights_come_from_the_current_seed(family: str, name: str) -> None:
 
 def _weights(family: str, name: str, seed: int) -> torch.Tensor:
     torch.manual_seed(seed)
-    return next(load_choice("models", family).build_model(name, 3).parameters()).detach()
+    net: torch.nn.Module = load_choice("models", family).build_model(name, 3)
+    return next(net.parameters()).detach()
 
 
 def test_torchvision_lists_classification_only() -> None:
