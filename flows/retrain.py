@@ -59,7 +59,12 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
     context = make_context(store, recipe, resolved)
     step = with_tasks(context)
     road = walk(recipe, DataVersion(digest=resolved.digest), step)
-    with tempfile.TemporaryDirectory() as scratch:
+
+    def say_waiting() -> None:
+        PROGRESS.info("register: another run of %s is registering; waiting for it", recipe.name)
+
+    lock = store.lock(f"release-{recipe.name}", say_waiting)
+    with lock, tempfile.TemporaryDirectory() as scratch:
         workspace = Workspace(store, Path(scratch), sources=context.sources)
         registry = Registry(project.state)
         run = Run(project, recipe, resolved, context, road, registry, workspace, step)

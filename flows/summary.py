@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def render_summary(result: RunResult) -> str:
         *(("not here", f"{name} {why}") for name, why in result.run.road.waiting.items()),
         ("report", result.report.as_uri()),
     ]
-    lines = [result.headline, *(f"  {name:<11}{text}" for name, text in rows if text)]
+    lines = [result.headline, *(f"  {name:<13}{text}" for name, text in rows if text)]
     return "\n".join(lines)
 
 
@@ -39,7 +40,8 @@ def suggest_next(result: RunResult) -> str:
     return "\n".join(
         [
             "Try next:",
-            f"  enginehouse predict {picture}{'' if name == 'sample' else f' --recipe {name}'}",
+            f"  enginehouse predict {shlex.quote(picture)}"
+            + ("" if name == "sample" else f" --recipe {name}"),
             "  move one picture into another class folder and run again; then `enginehouse "
             "explain` says what had to rerun and why",
             "  make up    and look around",
@@ -103,8 +105,11 @@ def _latency(result: RunResult) -> str:
     rows: Any = latency.notes["rows"]
     engine, *others = rows
     text = f"{engine['name']} {engine['milliseconds']:.2f} ms"
-    for other in others:
-        text += f", {other['milliseconds'] / engine['milliseconds']:.1f}x {other['name']}"
+    faster = [
+        f"{other['milliseconds'] / engine['milliseconds']:.1f}x faster than {other['name']}"
+        for other in others
+    ]
+    text = ", ".join([text, *faster])
     device = str(latency.notes["device"]).removeprefix("cpu, ").partition(" (")[0]
     day = str(latency.notes["date"]).partition("T")[0]
     return f"{text} (batch {latency.notes['batch']}, {device}, {day})"

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from enginehouse.artifact import Record, Workspace
 from enginehouse.build.record import Engine
 from enginehouse.engine import Contract
@@ -52,7 +54,8 @@ class Registry:
     def __init__(self, state: Path) -> None:
         self.uri = os.environ["MLFLOW_TRACKING_URI"]
         self.state = state
-        with self._reaching():
+        # The first look at a new database makes its tables; two processes must not do so at once.
+        with FileLock(state / "mlflow-start.lock"), self._reaching():
             self._client: MlflowClient = _quiet_client()
             self._client.search_registered_models(max_results=1)
 
