@@ -110,7 +110,7 @@ def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:
     from enginehouse.ingest.record import DataVersion
     from flows.result import find_nothing_new
     from flows.road import by_look_up, walk
-    from flows.run import Run, make_context
+    from flows.run import Run, linking_data_docs, make_context
     from tasks._stage import PROGRESS, NotCached
     from tasks.data import resolve_data
     from tasks.registry import Registry
@@ -119,7 +119,8 @@ def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:
     resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
     context = make_context(store, recipe, resolved)
     try:
-        road = walk(recipe, DataVersion(digest=resolved.digest), by_look_up(context))
+        with linking_data_docs(project, recipe, store):
+            road = walk(recipe, DataVersion(digest=resolved.digest), by_look_up(context))
     except NotCached:
         return None
     workspace = Workspace(store, Path(tempfile.gettempdir()), sources=context.sources)

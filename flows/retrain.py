@@ -21,7 +21,7 @@ from flows.reconcile import Promotion
 from flows.release import Registered, Verdict, judge_road, register_road
 from flows.result import RunResult, find_nothing_new, publish
 from flows.road import walk, with_tasks
-from flows.run import Run, make_context
+from flows.run import Run, linking_data_docs, make_context
 from flows.summary import render_markdown, table_of_gates, table_of_stages
 from tasks._stage import PROGRESS
 from tasks.data import resolve_data
@@ -58,7 +58,8 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
         PROGRESS.info("data: %s; %s", resolved.status, resolved.hint)
     context = make_context(store, recipe, resolved)
     step = with_tasks(context)
-    road = walk(recipe, DataVersion(digest=resolved.digest), step)
+    with linking_data_docs(project, recipe, store):
+        road = walk(recipe, DataVersion(digest=resolved.digest), step)
 
     def say_waiting() -> None:
         PROGRESS.info("register: another run of %s is registering; waiting for it", recipe.name)

@@ -46,7 +46,8 @@ def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
     if validated.failures:
         raise ValidationFailed(
             "The data was not let through:\n  - " + "\n  - ".join(validated.failures),
-            "Mend what is named above; `enginehouse explain` links the Data Docs.",
+            "Mend what is named above, or change `validation` in the recipe.",
+            validated,
         )
     pack = step(
         *(prepare_task, "prepare", recipe.prepare),

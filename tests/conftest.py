@@ -16,6 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+# Two test processes share two cores; with more threads they would only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 ROOT = Path(__file__).parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
 

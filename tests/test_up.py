@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from tests.test_services import list_processes, wait_until_gone
 
 FAR = "2999-01-01T00:00:00Z"  # so that no worker starts what is created here
 READY = "Ctrl-C ends all."
+CHROMIUM = shutil.which("chromium")
 
 
 def ask(url: str, body: dict[str, Any] | None = None) -> Any:
@@ -133,6 +135,59 @@ def test_a_run_can_be_asked_for_over_rest(running: tuple[Any, str, dict[str, str
         ask(
             create, {"state": later, "parameters": {"recipe": {**recipe, "prepare": {"size": "x"}}}}
         )
+
+
+def wait_for_run(api: str, run: str) -> dict[str, Any]:
+    """A flow run once it is over."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = ask(f"{api}/flow_runs/{run}")
+        if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"flow run {run} is still {found['state_type']}")
+
+
+def press_run(words: str) -> None:
+    """Open the deployment's form in a browser and send it as it stands."""
+    from playwright.sync_api import sync_playwright
+
+    form = next(word for word in words.split() if "/v2/deployments/" in word)
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        page = browser.new_page()
+        page.goto(form)
+        page.get_by_role("button", name="Submit").click()
+        page.wait_for_url("**tab=Runs**", timeout=60_000)
+        browser.close()
+
+
+def test_form_as_it_stands_goes_all_the_way(
+    house: Checkout, running: tuple[subprocess.Popen[str], str, dict[str, str]]
+) -> None:
+    """From the form (REST where there is no browser) to a champion that MLflow serves."""
+    api, mlflow = running[2]["prefect"], running[2]["mlflow"]
+    deployment = ask(f"{api}/deployments/name/retrain/tiny")["id"]
+    if CHROMIUM:
+        press_run(running[1])
+        body = {"deployments": {"id": {"any_": [deployment]}}, "sort": "START_TIME_DESC"}
+        runs = ask(f"{api}/flow_runs/filter", body)
+        run = next(
+            run
+            for run in runs
+            if "scheduled_time" not in run["state"]["state_details"]
+            or run["expected_start_time"] < FAR
+        )
+    else:
+        run = ask(f"{api}/deployments/{deployment}/create_flow_run", {})
+    done = wait_for_run(api, run["id"])
+    assert done["state_type"] == "COMPLETED", done["state"]["message"]
+    assert done["state_name"] == "Champion"
+    model = ask(f"{mlflow}/api/2.0/mlflow/registered-models/get?name=tiny.openvino")
+    assert model["registered_model"]["aliases"] == [{"alias": "champion", "version": "1"}]
+    keys = {artifact["key"] for artifact in ask(f"{api}/artifacts/filter", {})}
+    assert {"summary", "gates", "stages"} <= keys
 
 
 def test_artifacts_are_plain_files(

@@ -15,6 +15,8 @@ EnginehouseError
 └── RegistryError        the model registry is away or holds something unusable
 """
 
+from typing import Any
+
 
 class EnginehouseError(Exception):
     """Base of all errors that a user can mend.
@@ -57,7 +59,17 @@ class UnreadablePicture(DataError):
 
 
 class ValidationFailed(DataError):
-    """A critical expectation over the data failed."""
+    """A critical expectation over the data failed.
+
+    Args:
+        message: names what failed, and on which files.
+        remedy: what to do.
+        verdict: the record that holds the Data Docs.
+    """
+
+    def __init__(self, message: str, remedy: str = "", verdict: Any = None) -> None:
+        super().__init__(message, remedy)
+        self.verdict = verdict
 
 
 class TrainingError(EnginehouseError):

@@ -274,7 +274,7 @@ def test_declared_libraries_are_the_imported_ones() -> None:
     import grimp
 
     from enginehouse.choices import FOLDERS, list_choices
-    from enginehouse.code_digest import LEFT_OUT, find_modules
+    from enginehouse.code_digest import find_modules
 
     graph = grimp.build_graph("enginehouse", include_external_packages=True, cache_dir=None)
     names = {"PIL": "pillow", "great_expectations": "great-expectations", "sklearn": "scikit-learn"}
@@ -293,5 +293,6 @@ def test_declared_libraries_are_the_imported_ones() -> None:
             for found in graph.find_modules_directly_imported_by(reached)
             if not found.startswith("enginehouse") and found not in plumbing
         }
-        assert imported == declared, module
-    assert LEFT_OUT
+        assert imported <= declared, module
+        # pandas reads Parquet through the first; torch's exporter works through the others.
+        assert declared - imported <= {"pyarrow", "onnx-ir", "onnxscript"}, module

@@ -33,9 +33,9 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         *("--default-artifact-root", (folder / "artifacts").as_uri()),
     ]
     environment = {**clean_environment(), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    service = Service.start("MLflow", command, folder / "log", environment)
     url = f"http://127.0.0.1:{port}"
-    service.wait_healthy(f"{url}/health")
+    service = Service.start("MLflow", command, folder / "log", environment, f"{url}/health")
+    service.wait_healthy()
     yield url
     service.stop()
 

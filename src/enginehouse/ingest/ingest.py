@@ -110,8 +110,8 @@ def describe_file(source: Source, path: str) -> dict[str, Any] | UnreadablePictu
     return {
         "md5": md5,
         "pixels": hashlib.sha256(shape + picture.array.tobytes()).hexdigest(),
-        "width": picture.array.shape[1],
-        "height": picture.array.shape[0],
+        "width": picture.width,
+        "height": picture.height,
         "mode": picture.mode,
         **measure_picture(picture.array),
     }
