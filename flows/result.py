@@ -65,14 +65,17 @@ class RunResult:
 
 
 def find_nothing_new(run: Run) -> RunResult | None:
-    """The run's result if the registry holds this release, judged and settled, by this recipe.
+    """The run's result if the last run came to the same, judged and settled, by this recipe.
 
-    Then nothing is registered and no alias moves, also when people moved one by hand since.
+    Then nothing is registered and no alias moves, also when people moved one by hand since. A
+    release that comes back after another (data taken back, say) is judged anew.
     """
     recipe, registry = run.recipe, run.registry
     model = registry.find_release(recipe.name, run.release)
     report = run.report_folder / "report.html"
     if model is None or not report.is_file():
+        return None
+    if registry.last_release(recipe.name) != run.release:
         return None
     promotion = Promotion.of(model)
     if promotion.word == "unsettled" or not _same_recipe(recipe, model):
@@ -122,6 +125,7 @@ def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) 
     write_plots(run.report_folder, page)
     report = write_report(run.report_folder, page)
     run.registry.log_folder(made.model.run_id, run.report_folder, "report")
+    run.registry.note_last_release(run.recipe.name, run.release)
     return replace(result, report=report)
 
 

@@ -27,6 +27,7 @@ from enginehouse.engine import Contract
 from enginehouse.errors import RegistryError
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import RegisteredModel
     from mlflow.tracking import MlflowClient
 
 TAG = "enginehouse."
@@ -66,9 +67,9 @@ class Registry:
         try:
             yield
         except (MlflowException, OSError) as error:
+            said = str(error).replace(self.uri, hide_password(self.uri)).splitlines()[0][:300]
             raise RegistryError(
-                f"MLflow at {hide_password(self.uri)} did not do what was asked: "
-                f"{str(error).splitlines()[0][:300]}",
+                f"MLflow at {hide_password(self.uri)} did not do what was asked: {said}",
                 "Nothing is lost: every finished stage is in the store. Bring MLflow back (or set "
                 "MLFLOW_TRACKING_URI) and run `enginehouse run` with the same recipe again; it "
                 "registers without rebuilding.",
@@ -86,16 +87,30 @@ class Registry:
 
     def aliases(self, name: str) -> dict[str, int]:
         """Alias to version number; empty if the model does not exist."""
+        model = self._find_model(name)
+        return {alias: int(number) for alias, number in model.aliases.items()} if model else {}
+
+    def last_release(self, name: str) -> str:
+        """The release that the latest finished run came to, or an empty string."""
+        model = self._find_model(name)
+        return str(model.tags.get(f"{TAG}last_release", "")) if model else ""
+
+    def note_last_release(self, name: str, release: str) -> None:
+        """Write down which release the latest finished run came to."""
+        if self.last_release(name) != release:
+            with self._reaching():
+                self._client.set_registered_model_tag(name, f"{TAG}last_release", release)
+
+    def _find_model(self, name: str) -> RegisteredModel | None:
         from mlflow.exceptions import MlflowException
 
         with self._reaching():
             try:
-                found = self._client.get_registered_model(name).aliases
+                return self._client.get_registered_model(name)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                return {}
-        return {alias: int(number) for alias, number in found.items()}
+                return None
 
     def find_alias(self, name: str, alias: str) -> Version | None:
         """The version an alias points at, or None.

@@ -113,6 +113,17 @@ def test_unchanged_run_keeps_an_alias_moved_by_hand(served: Checkout, registry: 
     follow(served, registry)
 
 
+def test_a_release_that_comes_back_serves_again(served: Checkout, registry: Registry) -> None:
+    recipes, mark = served.root / "prefect.yaml", served.mark()
+    for old, new, champion in (("epochs: 2", "epochs: 3", 1), ("epochs: 3", "epochs: 2", 2)):
+        recipes.write_text(recipes.read_text().replace(old, new))
+        done = served.enginehouse("run", "--recipe", "tiny")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert registry.aliases("tiny.openvino")["champion"] == champion
+    assert len(registry.versions("tiny")) == 2
+    assert served.executed(mark) == {}
+
+
 def test_the_later_wish_wins(served: Checkout, registry: Registry) -> None:
     """The wish changes after the first engine alias was written: reconcile starts over."""
 

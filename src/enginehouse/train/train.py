@@ -49,7 +49,10 @@ class TrainConfig(Config):
     )
     clip_norm: float = Field(1.0, gt=0, le=1000, description="Gradients are cut to this norm.")
     patience: int = Field(
-        5, ge=1, le=1000, description="Stop after so many epochs without a better validation score."
+        10,
+        ge=1,
+        le=1000,
+        description="Stop after so many epochs without a better validation score.",
     )
     max_imbalance: float = Field(
         1.5,
