@@ -49,9 +49,15 @@ class RunResult:
             stays = f"v{self.model.number} stays rejected, " * (self.promotion.word == "rejected")
             serves = f"champion v{self.champion}" if self.champion else "no champion"
             return f"{what}, {count}, {stays}{serves}"
+        return f"{self.verdict}, {count}"
+
+    @property
+    def verdict(self) -> str:
+        """What became of the release, in one sentence."""
+        name = f"{self.run.recipe.name} v{self.model.number}"
         if self.promotion.word == "champion":
-            return f"{self.run.recipe.name} v{self.model.number} is champion, {count}"
-        return f"{self.promotion.word}: {self.promotion.reason}"
+            return f"{name} is champion"
+        return f"{name} is {self.promotion.word}: {self.promotion.reason}"
 
     @property
     def state_name(self) -> str:
@@ -114,7 +120,7 @@ def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) 
         source=run.context.sources[run.resolved.digest],
         gates=verdict.gates,
         verdict=promotion.word,
-        headline=result.headline,
+        headline=result.verdict,
         lineage=_lineage(run, made),
         stages=[
             (o.place, o.cached, o.reason, o.record.made_by.seconds if o.record.made_by else 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,15 @@ def suggest_next(result: RunResult) -> str:
     """Three things to try next."""
     picture = _example_picture(result)
     name = result.run.recipe.name
+    recipe = "" if name == "sample" else f" --recipe {name}"
+    # After `make run` the environment is not active, so its folder has to be named.
+    command = "enginehouse" if shutil.which("enginehouse") else ".venv/bin/enginehouse"
     return "\n".join(
         [
             "Try next:",
-            f"  enginehouse predict {shlex.quote(picture)}"
-            + ("" if name == "sample" else f" --recipe {name}"),
-            "  move one picture into another class folder and run again; then `enginehouse "
-            "explain` says what had to rerun and why",
+            f"  {command} predict {shlex.quote(picture)}{recipe}",
+            f"  move one picture into another class folder and run again; then `{command} "
+            f"explain{recipe}` says what had to rerun and why",
             "  make up    and look around",
         ]
     )

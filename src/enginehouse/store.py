@@ -44,8 +44,9 @@ def no_room(root: Path) -> Iterator[None]:
     """Turn a full disk into an error that names the folder and the room that is left."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:  # libraries have types of their own for it, with the same words
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        if not full and os.strerror(errno.ENOSPC) not in str(error):
             raise
         free = shutil.disk_usage(root).free / 2**20
         raise StoreError(

@@ -207,6 +207,23 @@ def test_two_runs_at_once_mend_once(checkout: Checkout) -> None:
     assert checkout.executed(mark) == {"train": 1}
 
 
+@pytest.mark.parametrize("room", ["200k", "900k"])
+def test_no_room_is_one_clear_error(checkout: Checkout, tmp_path: Path, room: str) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(small)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk can be made by root only")
+    try:
+        checkout.environment["ENGINEHOUSE_STORE"] = str(small)
+        done = checkout.run(str(Path(__file__).parents[1] / "walk.py"))
+        assert done.returncode == 1
+        assert "No room left on the disk" in done.stderr, done.stderr[-1500:]
+        assert "ENGINEHOUSE_STORE" in done.stderr
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
 def test_failed_stage_leaves_no_entry(checkout: Checkout) -> None:
     train = checkout.root / "src" / "enginehouse" / "train" / "train.py"
     shutil.rmtree(checkout.store / "index" / "train")

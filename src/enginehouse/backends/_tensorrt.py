@@ -23,6 +23,11 @@ from enginehouse.errors import EngineError, EngineMismatch, RecipeError, Unavail
 PLAN = "engine.plan"
 
 
+def install_command(extra: str) -> str:
+    """What brings an extra into the checkout's environment."""
+    return f".venv/bin/pip install -c requirements.lock -e '.[{extra}]'"
+
+
 @contextlib.contextmanager
 def explain_missing(module: str, extra: str) -> Iterator[None]:
     """Around an import of `tensorrt` or `tensorrt_rtx`.
@@ -33,15 +38,17 @@ def explain_missing(module: str, extra: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError) as error:  # OSError: the package is here, its libraries are not
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module
+        found = f"the extra {extra} is not installed" if absent else f"it says {error}"
         raise Unavailable(
-            f"{module} cannot be loaded: {error}.", f"pip install 'enginehouse[{extra}]'"
+            f"{module} cannot be loaded: {found}.", f"Install it: {install_command(extra)}"
         ) from error
 
 
 def find_missing(module: str, extra: str, import_library: Callable[[], Any]) -> str | None:
     """Why `tensorrt` or `tensorrt_rtx` cannot be imported here (one sentence), or None."""
     if importlib.util.find_spec(module) is None:
-        return f"The extra {extra} is not installed (pip install 'enginehouse[{extra}]')."
+        return f"The extra {extra} is not installed."
     try:
         import_library()
     except Unavailable as error:

@@ -79,9 +79,7 @@ def prepare(
 def _pack_pictures(
     source: Source, rows: pd.DataFrame, size: int, path: Path, here: Workspace
 ) -> None:
-    pack = np.lib.format.open_memmap(
-        path, mode="w+", dtype=np.uint8, shape=(len(rows), 3, size, size)
-    )
+    header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), 3, size, size)}
 
     def read(row: Any) -> np.ndarray[Any, Any]:
         file = source.folder / row.path
@@ -92,11 +90,12 @@ def _pack_pictures(
             )
         return read_picture(file, size)
 
-    with ThreadPoolExecutor() as pool:
-        for place, picture in enumerate(pool.map(read, rows.itertuples(index=False))):
-            pack[place] = picture
-            here.report(f"packing {path.stem}", place + 1, len(rows))
-    pack.flush()
+    # Written, not mapped: a full disk then is an error, where a mapping would be killed.
+    with ThreadPoolExecutor() as pool, path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for done, picture in enumerate(pool.map(read, rows.itertuples(index=False)), start=1):
+            stream.write(picture.tobytes())
+            here.report(f"packing {path.stem}", done, len(rows))
 
 
 def measure_channels(
