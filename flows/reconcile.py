@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enginehouse.artifact import Workspace
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import RegistryError, Unavailable
-from enginehouse.evaluate.record import Scorecard
 from enginehouse.export.record import OnnxModel
 from enginehouse.gates import judge
 from enginehouse.prepare.record import Pack
@@ -117,18 +116,16 @@ def verify_engine(
     engine, card, waiting = make_engine(step, target, onnx, pack, recipe.evaluate)
     if engine is None or card is None:
         return None, say_waiting(target, waiting)
-    reference = _reference_card(wish, recipe, pack, step)
-    if reference is not None:
-        gates = judge(recipe.gates, {target.name: card}, reference, {target.name: "the wish"})
-        if failed := [gate for gate in gates if not gate.passed]:
-            return None, f"{target.name}: {failed[0].gate}: {failed[0].reason}"
+    fp32 = OnnxModel.from_json(json.loads(wish.tags["onnx"])["fp32"])
+    _, twin, lacking = make_engine(step, recipe.twin(target), fp32, pack, recipe.evaluate)
+    if twin is None:
+        return None, say_waiting(target, lacking)
+    name = target.name
+    gates = judge(recipe.gates, {name: card}, {name: twin}, {name: "the wish"})
+    if failed := [gate for gate in gates if not gate.passed]:
+        return None, f"{name}: {failed[0].gate}: {failed[0].reason}"
     version, _ = register_engine(registry, workspace, recipe.name, wish, engine, card)
     return version, ""
-
-
-def _reference_card(wish: Version, recipe: Recipe, pack: Pack, step: Step) -> Scorecard | None:
-    onnx = OnnxModel.from_json(json.loads(wish.tags["onnx"])["fp32"])
-    return make_engine(step, recipe.reference, onnx, pack, recipe.evaluate)[1]
 
 
 def _find_lost(store: Store, *records: OnnxModel | Pack) -> str:

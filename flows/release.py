@@ -54,13 +54,10 @@ def judge_road(run: Run) -> Verdict:
     recipe, road = run.recipe, run.road
     required = [target for target in recipe.targets if target.required]
     cards = {t.name: road.scorecards[t.name] for t in required if t.name in road.scorecards}
-    gates: list[GateResult] = []
-    if cards:
-        champions = {
-            target.name: score_champion(run, target) for target in required if target.name in cards
-        }
-        reference = road.scorecards[recipe.reference.name]
-        gates = judge(recipe.gates, cards, reference, champions)
+    scored = [target for target in required if target.name in cards]
+    twins = {target.name: road.scorecards[recipe.twin(target).name] for target in scored}
+    champions = {target.name: score_champion(run, target) for target in scored}
+    gates = judge(recipe.gates, cards, twins, champions)
     if failed := [gate for gate in gates if not gate.passed]:
         reason = "; ".join(f"{gate.gate} ({gate.engine}): {gate.reason}" for gate in failed)
         return Verdict("rejected", reason, tuple(gates))

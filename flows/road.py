@@ -57,7 +57,8 @@ def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
     )
     model = step(train_task, "train", recipe.train, pack=pack)
     road = Road(data, manifest, validated, pack, model)
-    for target in (recipe.reference, *recipe.targets):
+    twins = [recipe.twin(target) for target in recipe.targets if target.required]
+    for target in (*twins, *recipe.targets):
         _add_engine(road, recipe, target, step)
     first = next(target for target in recipe.targets if target.required)
     if first.name in road.scorecards:

@@ -13,13 +13,15 @@ from flows.result import RunResult
 
 def render_summary(result: RunResult) -> str:
     """The closing summary as aligned lines of text."""
+    waiting = result.run.road.waiting
+    targets = [target.name for target in result.run.recipe.targets]
     rows = [
         ("data", _data(result)),
         (result.run.resolved.status, result.run.resolved.hint),
         ("quality", _quality(result)),
         ("latency", _latency(result)),
         ("registered", _registered(result)),
-        *(("not here", f"{name} {why}") for name, why in result.run.road.waiting.items()),
+        *(("not here", f"{name} {waiting[name]}") for name in targets if name in waiting),
         ("report", result.report.as_uri()),
     ]
     lines = [result.headline, *(f"  {name:<13}{text}" for name, text in rows if text)]

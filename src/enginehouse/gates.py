@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -36,16 +37,16 @@ class GateResult:
 
 def judge(
     config: GateConfig,
-    scorecards: dict[str, Scorecard],
-    reference: Scorecard,
-    champions: dict[str, Scorecard | str],
+    scorecards: Mapping[str, Scorecard],
+    references: Mapping[str, Scorecard],
+    champions: Mapping[str, Scorecard | str],
 ) -> list[GateResult]:
     """Apply every gate to every engine.
 
     Args:
         config: the limits.
         scorecards: of the candidate's required engines, by target name.
-        reference: of the fp32 engine, on the same pictures.
+        references: by target name, of its fp32 twin on the same pictures.
         champions: by target name, of the champion's engine on the same pictures; or, where
             there is nothing to compare with, why not.
     """
@@ -58,11 +59,12 @@ def judge(
                 f"macro F1 {score:.4f}, wanted at least {config.min_macro_f1:.4f}",
             )
         )
-        drop = reference.macro_f1 - score
+        twin = references[name].macro_f1
+        drop = twin - score
         results.append(
             GateResult(
                 *("precision drop", name, drop <= config.max_drop),
-                f"macro F1 {score:.4f} against {reference.macro_f1:.4f} in fp32: drop "
+                f"macro F1 {score:.4f} against {twin:.4f} in fp32: drop "
                 f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
             )
         )

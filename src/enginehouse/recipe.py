@@ -65,9 +65,13 @@ class Recipe(Config):
 
     @property
     def reference(self) -> Target:
-        """The fp32 twin of the first required target: what INT8 is compared with."""
-        first = next(target for target in self.targets if target.required)
-        return first.model_copy(update={"precision": "fp32", "name": f"{first.name}-fp32"})
+        """The fp32 twin of the first required target: what its latency is compared with."""
+        return self.twin(next(target for target in self.targets if target.required))
+
+    @staticmethod
+    def twin(target: Target) -> Target:
+        """The same target in fp32: what its quality is compared with, on the same device."""
+        return target.model_copy(update={"precision": "fp32", "name": f"{target.name}-fp32"})
 
 
 def check_recipe(recipe: Recipe) -> None:

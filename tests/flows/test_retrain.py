@@ -201,7 +201,7 @@ def test_registry_away_keeps_everything(released: Checkout) -> None:
 
 def test_required_engine_of_another_device_waits(released: Checkout) -> None:
     recipes = released.root / "prefect.yaml"
-    target = "        targets: [{name: trt, backend: tensorrt, device: gpu}]\n"
+    target = "        targets: [{name: trt, backend: tensorrt, device: gpu}, {name: openvino}]\n"
     recipes.write_text(recipes.read_text().replace("        gates:", f"{target}        gates:"))
     done = released.enginehouse("run", "--recipe", "tiny")
     assert done.returncode == 3, done.stdout + done.stderr
@@ -209,6 +209,7 @@ def test_required_engine_of_another_device_waits(released: Checkout) -> None:
     assert "promote/gpu" in done.stdout
     registry = read_registry(released)
     assert "tiny.trt" not in registry
+    assert registry["tiny.openvino"]["aliases"] == {"champion": 1}  # one release moves as one
 
 
 def test_gate_rejects(released: Checkout) -> None:
