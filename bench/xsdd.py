@@ -46,8 +46,8 @@ def measure(data: Path, quick: bool) -> None:
     recipe = load_recipe(project, "steel")
     if quick:
         words = recipe.model_dump(mode="json")
-        words["prepare"]["size"] = 64
-        words["train"] |= {"epochs": 4}
+        words["prepare"]["size"] = 48
+        words["train"] |= {"epochs": 1}
         recipe = Recipe.model_validate(words)
     clock = time.perf_counter()
     with temporary_prefect_server(project) as server:
