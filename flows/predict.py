@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from enginehouse.engine import open_engine, run_in_batches
+from enginehouse.build.record import Engine
+from enginehouse.engine import Session, open_engine, run_in_batches
 from enginehouse.errors import DataError, EngineError, RegistryError
 from enginehouse.picture import read_picture
 from enginehouse.project import Project
@@ -53,7 +54,7 @@ def predict(project: Project, recipe: Recipe, pictures: list[Path]) -> list[dict
     return rows
 
 
-def _open_champion(project: Project, recipe: Recipe, scratch: Path):  # type: ignore[no-untyped-def]
+def _open_champion(project: Project, recipe: Recipe, scratch: Path) -> tuple[Engine, Session]:
     registry = Registry(project.state)
     reasons = []
     for target in recipe.targets:
@@ -62,7 +63,9 @@ def _open_champion(project: Project, recipe: Recipe, scratch: Path):  # type: ig
         if version is None:
             reasons.append(f"{name} has no champion")
             continue
-        engine, files = read_engine(registry.fetch(version, scratch) / "engine")
+        folder = scratch / target.name  # each its own: files of two engines share names
+        folder.mkdir()
+        engine, files = read_engine(registry.fetch(version, folder) / "engine")
         try:
             return engine, open_engine(files, engine.target, engine.sidecar)
         except EngineError as error:

@@ -124,8 +124,7 @@ def verify_engine(
     gates = judge(recipe.gates, {name: card}, {name: twin}, {name: "the wish"})
     if failed := [gate for gate in gates if not gate.passed]:
         return None, f"{name}: {failed[0].gate}: {failed[0].reason}"
-    version, _ = register_engine(registry, workspace, recipe.name, wish, engine, card)
-    return version, ""
+    return register_engine(registry, workspace, recipe.name, wish, engine, card), ""
 
 
 def _find_lost(store: Store, *records: OnnxModel | Pack) -> str:

@@ -41,12 +41,10 @@ class Registered:
 
     Attributes:
         engines: by target name.
-        new: whether anything had to be registered.
     """
 
     model: Version
     engines: Mapping[str, Version]
-    new: bool
 
 
 def judge_road(run: Run) -> Verdict:
@@ -132,9 +130,7 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
     def onnx_file(folder: Path) -> dict[str, Path]:
         return {"onnx": run.workspace.copy_out(onnx, folder) / "model.onnx"}
 
-    model, new = registry.ensure_model(
-        recipe.name, run.release, run_id, onnx.contract, onnx_file, tags
-    )
+    model = registry.ensure_model(recipe.name, run.release, run_id, onnx.contract, onnx_file, tags)
     model = registry.set_tags(
         model,
         recipe=tags["recipe"],
@@ -146,11 +142,10 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
     for target in recipe.targets:
         if engine := road.engines.get(target.name):
             card = road.scorecards.get(target.name)
-            engines[target.name], made = register_engine(
+            engines[target.name] = register_engine(
                 registry, run.workspace, recipe.name, model, engine, card
             )
-            new = new or made
-    return Registered(model, engines, new)
+    return Registered(model, engines)
 
 
 def register_engine(
@@ -160,13 +155,13 @@ def register_engine(
     model: Version,
     engine: Engine,
     card: Scorecard | None,
-) -> tuple[Version, bool]:
+) -> Version:
     """Register an engine beside its model. Without a scorecard it is `unverified`."""
 
     def engine_folder(folder: Path) -> dict[str, Path]:
         return {"engine": write_engine(workspace, engine, folder / "engine")}
 
-    version, new = registry.ensure_model(
+    version = registry.ensure_model(
         f"{recipe}.{engine.target.name}",
         model.tags["release"],
         model.run_id,
@@ -180,7 +175,7 @@ def register_engine(
     )
     if card:
         version = registry.set_tags(version, scorecard=record_tag(card), verified="yes")
-    return version, new
+    return version
 
 
 def describe_release(run: Run, run_url: str) -> dict[str, str]:

@@ -205,14 +205,14 @@ class Registry:
         contract: Contract,
         artifacts: Callable[[Path], dict[str, Path]],
         tags: Mapping[str, str],
-    ) -> tuple[Version, bool]:
-        """The version that carries a release, registered if there is none; whether it is new.
+    ) -> Version:
+        """The version that carries a release, registered if there is none.
 
         Args:
             artifacts: writes the files into the given folder and names them; called when needed.
         """
         if found := self.find_release(name, release):
-            return found, False
+            return found
         with tempfile.TemporaryDirectory() as scratch, self._reaching():
             files = {key: str(path) for key, path in artifacts(Path(scratch)).items()}
             model_id = _log_pyfunc(run_id, name, contract, files)
@@ -223,7 +223,7 @@ class Registry:
                 tags={f"{TAG}release": release, **{TAG + k: v for k, v in tags.items()}},
                 model_id=model_id,
             )
-        return _version(made), True
+        return _version(made)
 
     def _ensure_name(self, name: str) -> str:
         from mlflow.exceptions import MlflowException

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Checkout
+from tests.test_services import list_processes
 
 SNAPSHOT = """
 import json, sys
@@ -42,20 +43,6 @@ def read_registry(checkout: Checkout) -> dict[str, Any]:
     done = asking.run("-c", SNAPSHOT)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def find_processes(checkout: Checkout) -> list[str]:
-    """Command lines of living processes that belong to a checkout's state folder."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes()
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if f"ENGINEHOUSE_STATE={checkout.state}\0".encode() in environment and command:
-            found.append(command)
     return found
 
 
@@ -179,7 +166,7 @@ def test_kill_inside_a_stage_then_rerun(released: Checkout) -> None:
     done = released.enginehouse("run", "--recipe", "tiny")
     assert done.returncode == 0, done.stdout + done.stderr
     assert released.executed(mark) == {"train": 2}
-    assert find_processes(released) == []
+    assert list_processes(f"ENGINEHOUSE_STATE={released.state}") == []
 
 
 def test_registry_away_keeps_everything(released: Checkout) -> None:

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from enginehouse.choices import load_choice
 from enginehouse.engine import Pictures, Probabilities
+from enginehouse.train.network import build_network, normalise
 from enginehouse.train.record import TrainedModel
 
 
@@ -29,17 +29,13 @@ def open_eager(
     import torch
     from safetensors.torch import load_file
 
-    network = load_choice("models", model.model.family).build_model(
-        model.model.name, len(model.classes)
-    )
+    network = build_network(model.model, len(model.classes))
     network.load_state_dict(load_file(weights))
     network.eval().to(place)
-    mean = torch.tensor(model.mean, device=place).view(1, 3, 1, 1)
-    std = torch.tensor(model.std, device=place).view(1, 3, 1, 1)
 
     def run(pictures: Pictures) -> Probabilities:
         with torch.inference_mode():
-            inputs = (torch.from_numpy(pictures).to(place) / 255 - mean) / std
+            inputs = normalise(torch.from_numpy(pictures).to(place), model.mean, model.std)
             answer: Probabilities = torch.softmax(network(inputs), dim=1).cpu().numpy()
         return answer
 
