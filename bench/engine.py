@@ -32,7 +32,9 @@ from enginehouse.export.export import ExportConfig, export
 from enginehouse.ingest.record import DataVersion
 from enginehouse.measure.eager import open_eager
 from enginehouse.measure.timing import time_alternating
+from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import open_pictures
 from enginehouse.processor import count_cores
 from enginehouse.quantize.quantize import QuantizeConfig, quantize
 from enginehouse.store import Store
@@ -66,16 +68,21 @@ def seal_pictures(folder: Folder) -> Pack:
     rows = []
     for split, count in counts.items():
         patches = rng.integers(0, 256, (count, 3, 14, 14), dtype=np.uint8)
-        np.save(here.scratch / f"{split}.npy", patches.repeat(16, axis=2).repeat(16, axis=3))
+        np.save(here.scratch / f"{split}-00000.npy", patches.repeat(16, axis=2).repeat(16, axis=3))
         rows += [
             {"split": split, "row": row, "path": f"{split}/{row}", "part": f"{split}{row}"}
             | {"label": CLASSES[row % 10], "class_index": row % 10}
             for row in range(count)
         ]
     pd.DataFrame(rows).to_parquet(here.scratch / "index.parquet", index=False)
-    names = [*(f"{split}.npy" for split in counts), "index.parquet"]
+    names = [*(f"{split}-00000.npy" for split in counts), "index.parquet"]
     return Pack(
-        files=here.seal(names), classes=CLASSES, size=SIZE, counts=counts, mean=MEAN, std=STD
+        files=here.seal(names),
+        classes=CLASSES,
+        preparation=Preparation(size=SIZE),
+        counts=counts,
+        mean=MEAN,
+        std=STD,
     )
 
 
@@ -93,7 +100,7 @@ def seal_network(folder: Folder, name: str) -> TrainedModel:
         files=here.seal(["weights.safetensors"]),
         model=ModelConfig(family="torchvision", name=name),
         classes=CLASSES,
-        size=SIZE,
+        preparation=Preparation(size=SIZE),
         mean=MEAN,
         std=STD,
         val_accuracy=0,
@@ -150,7 +157,7 @@ def time_model(
     """One row per batch: model, batch, and the median milliseconds of each side."""
     model = seal_network(folder, name)
     engines = build_engines(folder, model, pack)
-    pictures = np.load(folder.open().path(pack, "test.npy"))
+    pictures = open_pictures(pack, "test", folder.open())[:]
     rows = []
     with open_sides(folder, model, engines, threads) as sides:
         for batch in BATCHES:

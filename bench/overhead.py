@@ -63,8 +63,8 @@ def measure(scratch: Path, rounds: int) -> None:
 
 def run_plain(name: str, pictures: Path, store: Path) -> int:
     """Walk the road as plain calls; returns the number of stages."""
-    from enginehouse.ingest.record import DataVersion
     from enginehouse.project import find_project
+    from flows.inspection import Inspection
     from flows.road import plainly, walk
     from flows.run import make_context
     from tasks._stage import PROGRESS
@@ -75,7 +75,8 @@ def run_plain(name: str, pictures: Path, store: Path) -> int:
     recipe = make_recipe(name, pictures)
     resolved = resolve_data(project, recipe.data.path, PROGRESS.info)
     context = make_context(project.open_store(), recipe, resolved)
-    walk(recipe, DataVersion(digest=resolved.digest), plainly(context))
+    inspection = Inspection(project, recipe.name, resolved, context.store)
+    walk(recipe, resolved.version, plainly(context), inspection)
     return len(context.outcomes)
 
 

@@ -23,7 +23,9 @@ from _common import figure, open_report, parse_args, print_table
 from torchvision.models import resnet18
 
 from enginehouse.artifact import Workspace
+from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import open_pictures
 from enginehouse.store import Store
 from enginehouse.train.machine import choose_device, choose_dtype
 from enginehouse.train.train import TrainConfig, train
@@ -84,8 +86,7 @@ class BareLoop:
     def __init__(self, scratch: Path, pack: Pack, config: TrainConfig, num_train: int) -> None:
         here = Workspace(Store(scratch / "store"), scratch)
         self.pictures = {
-            name: torch.from_numpy(np.load(here.path(pack, f"{name}.npy")))
-            for name in ("train", "val")
+            name: torch.from_numpy(open_pictures(pack, name, here)[:]) for name in ("train", "val")
         }
         self.device = choose_device()
         self.dtype = choose_dtype(config.precision, self.device)
@@ -157,16 +158,16 @@ def make_pack(scratch: Path, num_train: int) -> Pack:
         pictures = rng.integers(60, 160, (count, 3, SIZE, SIZE))
         for picture, label in zip(pictures, labels, strict=True):
             picture[:, 10 * label + 4 : 10 * label + 8] += 60
-        np.save(scratch / f"{split}.npy", pictures.astype(np.uint8))
+        np.save(scratch / f"{split}-00000.npy", pictures.astype(np.uint8))
         rows += [
             {"split": split, "row": row, "class_index": label}
             for row, label in enumerate(labels.tolist())
         ]
     pd.DataFrame(rows).to_parquet(scratch / "index.parquet")
     return Pack(
-        files=here.seal(["index.parquet", *(f"{split}.npy" for split in counts)]),
+        files=here.seal(["index.parquet", *(f"{split}-00000.npy" for split in counts)]),
         classes=tuple("abcde"),
-        size=SIZE,
+        preparation=Preparation(size=SIZE),
         counts=counts,
         mean=(0.45, 0.45, 0.45),
         std=(0.12, 0.12, 0.12),

@@ -1,6 +1,7 @@
-"""The command line: `enginehouse run | up | predict | explain | doctor`.
+"""The command line: `enginehouse run | check | convert | up | predict | data add | ...`.
 
-Exit codes: 0 good, 1 an error, 2 wrong usage, 3 waiting for a device, 4 rejected by a gate.
+Exit codes: 0 good, 1 an error or data that is rejected, 2 wrong usage, 3 waiting for a device,
+4 rejected by a gate.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from enginehouse.errors import EnginehouseError
 from enginehouse.project import Project, find_project
+from flows.cli_data import add_data_verbs
 from flows.environment import prepare_environment
 from flows.recipes import load_recipe
 
@@ -41,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="enginehouse",
         description="From a versioned image data set to a promoted inference engine.",
-        epilog="Exit codes: 0 good, 1 an error, 2 wrong usage, 3 a required engine waits for "
-        "its device, 4 rejected by a gate.",
+        epilog="Exit codes: 0 good, 1 an error or rejected data, 2 wrong usage, 3 a required "
+        "engine waits for its device, 4 rejected by a gate.",
     )
     parser.add_argument(
         "--project", type=Path, help="checkout to work in (default: found by walking up)"
@@ -53,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--recipe", default="sample", help="recipe in prefect.yaml (default: sample)")
     run.add_argument("--data", default="", help="picture folder to use instead of the recipe's")
     run.set_defaults(command=_run)
+
+    add_data_verbs(verbs)
 
     up = verbs.add_parser("up", help="Prefect, MLflow and a worker on this machine, until Ctrl-C")
     up.add_argument("--prefect-port", type=int, default=4200, help="default: 4200")
@@ -107,10 +111,10 @@ def _retrain(recipe: Recipe, data: str) -> RunResult:
 def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:
     """The result if nothing is new, found without Prefect: nobody watches, nothing would run."""
     from enginehouse.artifact import Workspace
-    from enginehouse.ingest.record import DataVersion
+    from flows.inspection import Inspection
     from flows.result import find_nothing_new
     from flows.road import by_look_up, walk
-    from flows.run import Run, linking_data_docs, make_context
+    from flows.run import Run, make_context
     from tasks._stage import PROGRESS, NotCached
     from tasks.data import resolve_data
     from tasks.registry import Registry
@@ -119,8 +123,8 @@ def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:
     resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
     context = make_context(store, recipe, resolved)
     try:
-        with linking_data_docs(project, recipe, store):
-            road = walk(recipe, DataVersion(digest=resolved.digest), by_look_up(context))
+        inspection = Inspection(project, recipe.name, resolved, store)
+        road = walk(recipe, resolved.version, by_look_up(context), inspection)
     except NotCached:
         return None
     workspace = Workspace(store, Path(tempfile.gettempdir()), sources=context.sources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import TextIO
 
 from rich.console import Console as RichConsole
 from rich.markup import escape
@@ -13,11 +14,15 @@ from tasks._stage import PROGRESS, STEPS
 
 
 class Console(logging.Handler):
-    """Shows the progress logs. Not on a terminal, only what is over is printed."""
+    """Shows the progress logs. Not on a terminal, only what is over is printed.
 
-    def __init__(self) -> None:
+    Args:
+        stream: where; not where the result of a command goes, if that is read by a program.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__()
-        self._console = RichConsole(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._console = RichConsole(file=stream or sys.stdout, highlight=False, soft_wrap=True)
         self._status: Status | None = None
 
     def __enter__(self) -> Console:

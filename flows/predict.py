@@ -6,12 +6,12 @@ import json
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from enginehouse.build.record import Engine
-from enginehouse.engine import Session, open_engine, run_in_batches
+from enginehouse.engine import Contract, Probabilities, Session, open_engine, run_in_batches
 from enginehouse.errors import DataError, EngineError, RegistryError
-from enginehouse.picture import read_picture
+from enginehouse.picture import Picture, decode_picture
+from enginehouse.preparation import fold_scores
+from enginehouse.prepared_picture import locate_windows, prepare_picture
 from enginehouse.project import Project
 from enginehouse.recipe import Recipe
 from tasks.registry import Registry, read_engine
@@ -23,7 +23,9 @@ def predict(project: Project, recipe: Recipe, pictures: list[Path]) -> list[dict
     """Classify pictures with the champion engine of a recipe.
 
     Returns:
-        per picture: picture, class, probability, probabilities (all classes), or error.
+        per picture: picture, class, probability, probabilities (all classes), or error. Where
+        pictures are cut into windows also windows: those that are not good, the surest first,
+        each with x, y, width, height (pixels of the upright picture), class, probability.
 
     Raises:
         RegistryError: nothing serves under that name, or its files are altered.
@@ -31,27 +33,54 @@ def predict(project: Project, recipe: Recipe, pictures: list[Path]) -> list[dict
     """
     with tempfile.TemporaryDirectory() as scratch:
         engine, session = _open_champion(project, recipe, Path(scratch))
-        contract = engine.sidecar.contract
         rows: list[dict[str, object]] = []
         for path in pictures:
             try:
-                picture = read_picture(path, contract.size)
+                picture = decode_picture(path)
             except (DataError, OSError) as error:
                 rows.append({"picture": str(path), "error": str(error)})
                 continue
-            scores = run_in_batches(session, picture[np.newaxis], engine.target.batch)[0]
-            best = int(scores.argmax())
-            named = zip(contract.classes, map(float, scores), strict=True)
-            rows.append(
-                {
-                    "picture": str(path),
-                    "class": contract.classes[best],
-                    "probability": float(scores[best]),
-                    "probabilities": dict(sorted(named, key=lambda item: -item[1])),
-                }
-            )
+            rows.append({"picture": str(path), **classify(picture, engine, session)})
         session.close()
     return rows
+
+
+def classify(picture: Picture, engine: Engine, session: Session) -> dict[str, object]:
+    """What an engine says of a picture: class, probability, probabilities, and with tiles windows.
+
+    Args:
+        picture: decoded.
+        engine: whose contract says how the picture is prepared.
+        session: that engine, opened.
+    """
+    contract = engine.sidecar.contract
+    inputs = prepare_picture(picture.array, contract.preparation)
+    scores = run_in_batches(session, inputs, engine.target.batch)
+    folded = fold_scores(scores, contract.classes, contract.preparation.good)
+    best = int(folded.argmax())
+    named = zip(contract.classes, map(float, folded), strict=True)
+    row: dict[str, object] = {
+        "class": contract.classes[best],
+        "probability": float(folded[best]),
+        "probabilities": dict(sorted(named, key=lambda item: -item[1])),
+    }
+    if contract.preparation.tiles:
+        row["windows"] = _list_alarms(picture, scores, contract)
+    return row
+
+
+def _list_alarms(
+    picture: Picture, scores: Probabilities, contract: Contract
+) -> list[dict[str, object]]:
+    """The windows whose answer is not the good class, the surest first."""
+    windows = locate_windows(picture.width, picture.height, contract.preparation)
+    found: list[tuple[float, dict[str, object]]] = []
+    for window, row in zip(windows, scores, strict=True):
+        name, probability = contract.classes[int(row.argmax())], float(row.max())
+        if name != contract.preparation.good:
+            answer = {"class": name, "probability": probability}
+            found.append((probability, {**window._asdict(), **answer}))
+    return [alarm for _, alarm in sorted(found, key=lambda item: -item[0])]
 
 
 def _open_champion(project: Project, recipe: Recipe, scratch: Path) -> tuple[Engine, Session]:
@@ -77,7 +106,7 @@ def _open_champion(project: Project, recipe: Recipe, scratch: Path) -> tuple[Eng
 
 
 def render(rows: list[dict[str, object]], as_json: bool) -> str:
-    """Predictions as text, one line per picture, or as JSON."""
+    """Predictions as text, one line per picture and alarming window, or as JSON."""
     if as_json:
         return json.dumps(rows, indent=1, ensure_ascii=False)
     lines = []
@@ -89,4 +118,12 @@ def render(rows: list[dict[str, object]], as_json: bool) -> str:
         assert isinstance(scores, dict)
         top = ", ".join(f"{name} {score:.3f}" for name, score in list(scores.items())[:TOP])
         lines.append(f"{row['picture']}: {row['class']}  ({top})")
+        windows = row.get("windows", [])
+        assert isinstance(windows, list)
+        lines += [
+            f"  at {w['x']:.0f}, {w['y']:.0f}: {w['class']} {w['probability']:.3f}"
+            for w in windows[:TOP]
+        ]
+        if len(windows) > TOP:
+            lines.append(f"  and in {len(windows) - TOP} more windows (--json lists them)")
     return "\n".join(lines)

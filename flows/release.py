@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginehouse.artifact import Workspace, fingerprint
+from enginehouse.artifact import RecordUnreadable, Workspace, fingerprint
 from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineMismatch, Unavailable
+from enginehouse.evaluate.fit import check_fit
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult, judge
 from enginehouse.recipe import Recipe
@@ -83,22 +84,22 @@ def score_champion(run: Run, target: Target) -> Scorecard | str:
         return "first version: nothing to beat"
     if champion.tags.get("release") == run.release:
         return "it is the champion itself"
-    card = Scorecard.from_json(champion.tags["scorecard"])
-    if card.pack == road.pack.identity and card.split == recipe.evaluate.split:
-        return card
-    engine = Engine.from_json(champion.tags["record"])
-    contract = engine.sidecar.contract
-    if (contract.classes, contract.size) != (road.pack.classes, road.pack.size):
-        return f"not comparable: the champion (v{champion.number}) has other classes or input size"
-    restore_engine(engine, champion, run.registry, run.workspace)
     try:
+        card = Scorecard.from_json(champion.tags["scorecard"])
+        engine = Engine.from_json(champion.tags["record"])
+        if card.pack == road.pack.identity and card.split == recipe.evaluate.split:
+            return card
+        restore_engine(engine, champion, run.registry, run.workspace)
         device = load_backend(target.backend).describe_run_device(engine.target)
+        check_fit(engine, road.pack, device)  # before a task fails on it
         scored: Scorecard = run.step(
             *(evaluate_task, f"evaluate.champion.{target.name}", recipe.evaluate),
             engine=engine,
             pack=road.pack,
             device=device,
         )
+    except RecordUnreadable as reason:
+        return f"not comparable: of the champion (v{champion.number}) {reason}"
     except (EngineMismatch, Unavailable) as error:
         return f"not comparable: the champion (v{champion.number}) cannot run here: {error.message}"
     return scored

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from enginehouse.gates import GateResult
 from enginehouse.recipe import Recipe
+from flows.inspection import write_verdict
 from flows.reconcile import Promotion
 from flows.release import Registered, Verdict
 from flows.run import Run
@@ -122,6 +123,10 @@ def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) 
         verdict=promotion.word,
         headline=result.verdict,
         lineage=_lineage(run, made),
+        data_page=write_verdict(
+            *(run.project, run.recipe.name, run.resolved, run.context.store),
+            *(run.road.manifest, run.road.validated),
+        ),
         stages=[
             (o.place, o.cached, o.reason, o.record.made_by.seconds if o.record.made_by else 0.0)
             for o in run.context.outcomes

@@ -7,25 +7,33 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from prefect import State, flow
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
 from enginehouse.artifact import Workspace
-from enginehouse.ingest.record import DataVersion
+from enginehouse.errors import RegistryError
 from enginehouse.project import Project, find_project
 from enginehouse.recipe import Recipe, check_recipe
+from enginehouse.validate.record import Validated
+from flows.inspection import Inspection
 from flows.promote import promote
 from flows.reconcile import Promotion
 from flows.release import Registered, Verdict, judge_road, register_road
 from flows.result import RunResult, find_nothing_new, publish
 from flows.road import walk, with_tasks
-from flows.run import Run, linking_data_docs, make_context
+from flows.run import Run, make_context
 from flows.summary import render_markdown, table_of_gates, table_of_stages
 from tasks._stage import PROGRESS
 from tasks.data import resolve_data
 from tasks.registry import Registry
+
+LINES_SHOWN = 30  # failures and warnings on the flow run's page; the data report has all
 
 
 @flow(name="retrain", persist_result=False)
@@ -58,8 +66,18 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
         PROGRESS.info("data: %s; %s", resolved.status, resolved.hint)
     context = make_context(store, recipe, resolved)
     step = with_tasks(context)
-    with linking_data_docs(project, recipe, store):
-        road = walk(recipe, DataVersion(digest=resolved.digest), step)
+
+    def announce(page: Path, validated: Validated) -> None:
+        tags = {"data": resolved.digest, "data_status": resolved.status}
+        try:
+            run_id = Registry(project.state).log_data_report(recipe.name, page, tags)
+        except RegistryError as error:  # registration asks again; what can be computed, is
+            PROGRESS.warning("data report: not in MLflow. %s", error.message)
+            run_id = ""
+        link_data_report(run_id, page, validated)
+
+    inspection = Inspection(project, recipe.name, resolved, store, announce)
+    road = walk(recipe, resolved.version, step, inspection)
 
     def say_waiting() -> None:
         PROGRESS.info("register: another run of %s is registering; waiting for it", recipe.name)
@@ -74,6 +92,20 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
         verdict = judge_road(run)
         made = register_road(run, verdict, flow_run.get_flow_run_ui_url() or "")
         return publish(run, verdict, made, _promote(verdict, made))
+
+
+def link_data_report(run_id: str, page: Path, validated: Validated) -> None:
+    """Show the data report on the flow run's page, whatever the verdict."""
+    word = "rejected" if validated.failures else "accepted"
+    lines = [*validated.failures, *validated.warnings][:LINES_SHOWN]
+    create_link_artifact(page.as_uri(), "data report", key="data-report", description=word)
+    place = f", and among the artifacts of MLflow run `{run_id}`" if run_id else ""
+    text = "\n".join(f"- {line}" for line in lines)
+    create_markdown_artifact(
+        f"Data {word}. Data report: {page.as_uri()}{place}.\n\n{text}",
+        key="data",
+        description=f"Data {word}",
+    )
 
 
 def _promote(verdict: Verdict, made: Registered) -> Promotion:

@@ -7,7 +7,7 @@ from typing import Any
 
 from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
-from enginehouse.errors import EngineError, Unavailable, ValidationFailed
+from enginehouse.errors import EngineError, Unavailable
 from enginehouse.evaluate.evaluate import EvaluateConfig
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.export.record import OnnxModel
@@ -17,6 +17,7 @@ from enginehouse.quantize.record import QuantizedModel
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
 from enginehouse.train.record import TrainedModel
+from flows.inspection import Inspection
 from tasks._stage import RunContext, StageTask
 from tasks.build import build_task
 from tasks.evaluate import evaluate_task
@@ -31,24 +32,23 @@ from tasks.validate import validate_task
 Step = Callable[..., Any]
 
 
-def walk(recipe: Recipe, data: DataVersion, step: Step) -> Road:
+def walk(recipe: Recipe, data: DataVersion, step: Step, inspection: Inspection) -> Road:
     """Walk from a data version to scored engines.
 
     Args:
         step: `step(task, place, config, **inputs) -> record`, see `with_tasks`, `by_look_up`.
+        inspection: judges the data before anything is trained.
 
     Raises:
         ValidationFailed: the data was not let through.
         EnginehouseError: a stage failed.
     """
     manifest = step(ingest_task, "ingest", recipe.ingest, data=data)
-    validated = step(validate_task, "validate", recipe.validation, manifest=manifest)
-    if validated.failures:
-        raise ValidationFailed(
-            "The data was not let through:\n  - " + "\n  - ".join(validated.failures),
-            "Mend what is named above, or change `validation` in the recipe.",
-            validated,
-        )
+    judged = {"manifest": manifest}
+    if previous := inspection.find_previous(manifest):
+        judged["previous"] = previous
+    validated = step(validate_task, "validate", recipe.validation, **judged)
+    inspection.conclude(manifest, validated)
     pack = step(
         *(prepare_task, "prepare", recipe.prepare),
         data=data,

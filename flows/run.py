@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from enginehouse.artifact import Source, Workspace, fingerprint
-from enginehouse.errors import ValidationFailed
-from enginehouse.ingest.record import DataVersion
 from enginehouse.project import Project
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
@@ -62,24 +57,10 @@ class Run:
 
 def make_context(store: Store, recipe: Recipe, resolved: ResolvedData) -> RunContext:
     """The context of a run; names what changed in the data since the last ingest."""
-    now = DataVersion(digest=resolved.digest).identity
+    now = resolved.version.identity
     store.remember(f"listings/{now}", resolved.listing)
     last = store.recall(f"slots/{recipe.name}/ingest")
     before = store.recall(f"listings/{last['inputs']['data']}") if last else None
     notes = {"data": list_changes(before, resolved.listing)} if before else {}
     source = Source(resolved.folder, resolved.listing)
     return RunContext(store, recipe.name, {resolved.digest: source}, notes)
-
-
-@contextlib.contextmanager
-def linking_data_docs(project: Project, recipe: Recipe, store: Store) -> Iterator[None]:
-    """Write the Data Docs of refused data where a person can open them, and say where."""
-    try:
-        yield
-    except ValidationFailed as error:
-        folder = project.state / "reports" / recipe.name / "refused"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        Workspace(store, folder).copy_out(error.verdict, folder, reports=True)
-        page = (folder / "data_docs" / "index.html").as_uri()
-        raise ValidationFailed(error.message, f"{error.remedy} Data Docs: {page}") from error

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from enginehouse.evaluate.record import Scorecard
 from flows.result import RunResult
 
 
@@ -19,6 +20,7 @@ def render_summary(result: RunResult) -> str:
         ("data", _data(result)),
         (result.run.resolved.status, result.run.resolved.hint),
         ("quality", _quality(result)),
+        ("defects", _defects(result)),
         ("latency", _latency(result)),
         ("registered", _registered(result)),
         *(("not here", f"{name} {waiting[name]}") for name in targets if name in waiting),
@@ -86,14 +88,14 @@ def _quality(result: RunResult) -> str:
     names = {recipe.reference.name: "fp32"} | {
         t.name: f"{t.name} {t.precision}" for t in recipe.targets
     }
+    card = _last_card(result)
+    if card is None:
+        return ""
     scores = [
         f"{label} {road.scorecards[name].macro_f1:.4f}"
         for name, label in names.items()
         if name in road.scorecards
     ]
-    if not scores:
-        return ""
-    card = next(road.scorecards[name] for name in reversed(names) if name in road.scorecards)
     text = f"macro F1 {', '.join(scores)} on {card.num_pictures} {card.split} pictures"
     if card.escapes is not None:
         text += (
@@ -101,6 +103,24 @@ def _quality(result: RunResult) -> str:
             f"{card.overkill} of {card.num_good} good parts rejected"
         )
     return text
+
+
+def _last_card(result: RunResult) -> Scorecard | None:
+    """The scorecard of the last target that has one."""
+    cards = result.run.road.scorecards
+    names = [result.run.recipe.reference.name, *(t.name for t in result.run.recipe.targets)]
+    return next((cards[name] for name in reversed(names) if name in cards), None)
+
+
+def _defects(result: RunResult) -> str:
+    card = _last_card(result)
+    if card is None or card.defects is None:
+        return ""
+    found = [
+        f"{point.recall:.1%} at {point.limit:g} false alarms per megapixel"
+        for point in card.defects.points
+    ]
+    return f"of {card.defects.num_boxes}, found are {', '.join(found)}" if found else ""
 
 
 def _latency(result: RunResult) -> str:

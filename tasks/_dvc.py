@@ -1,20 +1,18 @@
-"""DVC, as far as we speak it: its files on this machine, and `dvc pull`.
+"""DVC's own files on this machine, read directly: .dvc files, listings, objects, settings.
 
-DVC's own formats are read directly, which takes milliseconds; the program, which takes a second,
-is started only when data must be fetched.
+That takes milliseconds, where the program takes a second. Starts nothing and changes nothing.
 """
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import yaml
@@ -24,23 +22,32 @@ from enginehouse.store import hash_file
 
 SKIPPED = {".git", ".hg", ".dvc"}  # what DVC never tracks
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+CONFLICT = re.compile(r"^([<=>])\1{6}( |$)", re.MULTILINE)
 SAMPLE_REMOTE = "sample-remote"  # below .dvc/: see the file `files` in it
 
 
 class Tracked(NamedTuple):
-    """A folder that a .dvc file covers.
+    """A folder or file that a .dvc file names.
 
     Attributes:
         file: the .dvc file.
-        out: the folder that it names.
-        md5: of that folder's listing.
+        out: what it names.
+        md5: of the file, or of the folder's listing.
         root: the DVC repository.
+        is_folder: whether `out` is one by its MD5.
+        legacy: of DVC 2, whose MD5s of text take the line ends to be those of Unix.
+        claimed: `nfiles` and `size` as the .dvc file has them.
+        rows: the listing, path to MD5, where the .dvc file holds it itself (cloud versioning).
     """
 
     file: Path
     out: Path
     md5: str
     root: Path
+    is_folder: bool = True
+    legacy: bool = False
+    claimed: Mapping[str, int] = {}
+    rows: Mapping[str, str] | None = None
 
 
 def digest_listing(listing: Mapping[str, str]) -> str:
@@ -54,7 +61,12 @@ def digest_listing(listing: Mapping[str, str]) -> str:
 
 def find_root(folder: Path) -> Path | None:
     """The DVC repository that a folder lies in."""
-    return next((p for p in (folder, *folder.parents) if (p / ".dvc").is_dir()), None)
+    return next((p for p in (folder, *folder.parents) if is_repository(p)), None)
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether a folder is the root of a DVC repository."""
+    return (folder / ".dvc").is_dir()
 
 
 def find_tracked(folder: Path) -> Tracked | None:
@@ -68,51 +80,145 @@ def find_tracked(folder: Path) -> Tracked | None:
         return None
     for place in folder.parents:
         for file in sorted(place.glob("*.dvc")):
-            for out in _read_outs(file) if file.is_file() else ():
-                base = Path(os.path.normpath(place / out["wdir"] / out["path"]))
-                if base != folder and base not in folder.parents:
-                    continue
-                md5 = str(out.get("md5") or "")
-                if not MD5.fullmatch(md5):
-                    raise _refuse(file, f"has no usable md5 for {out['path']} ({md5!r})")
-                return Tracked(file, base, md5.removesuffix(".dir"), root)
+            for tracked in read_tracked(file, root) if file.is_file() else ():
+                if tracked.out == folder or tracked.out in folder.parents:
+                    return check_md5(tracked)
         if place == root:
             break
     return None
 
 
-def _read_outs(file: Path) -> list[dict[str, Any]]:
+def read_tracked(file: Path, root: Path) -> list[Tracked]:
+    """What a .dvc file names; its MD5s are not looked at yet.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        wdir = content.get("wdir", ".")
-        return [{"wdir": wdir, "path": out["path"], **out} for out in content["outs"]]
+        text = file.read_text(encoding="utf-8")
+        if CONFLICT.search(text):
+            raise _refuse(file, "holds the markers of a merge conflict")
+        content = yaml.load(text, _StrictLoader)
+        place = file.parent / content.get("wdir", ".")
+        return [_tracked_from_out(file, root, place, out) for out in content["outs"]]
     except (yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError) as error:
         raise _refuse(file, "cannot be read (a merge conflict?)") from error
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses two values for one key, which a merge leaves behind, instead of taking the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if len(set(keys)) < len(keys):
+            raise yaml.constructor.ConstructorError(None, None, "a key twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _tracked_from_out(file: Path, root: Path, place: Path, out: Mapping[str, Any]) -> Tracked:
+    md5 = str(out.get("md5") or "")
+    rows = None
+    if "files" in out and not md5:
+        rows = {row["relpath"]: str(row["md5"]) for row in out["files"]}
+        md5 = f"{digest_listing(rows)}.dir"
+    return Tracked(
+        file,
+        Path(os.path.normpath(place / out["path"])),
+        md5.removesuffix(".dir") if MD5.fullmatch(md5) else md5,
+        root,
+        is_folder=md5.endswith(".dir"),
+        legacy="hash" not in out,
+        claimed={name: out[name] for name in ("nfiles", "size") if isinstance(out.get(name), int)},
+        rows=rows,
+    )
+
+
+def check_md5(tracked: Tracked) -> Tracked:
+    """The same again.
+
+    Raises:
+        DataError: its MD5 is none.
+    """
+    if not MD5.fullmatch(tracked.md5):
+        raise _refuse(tracked.file, f"has no usable md5 for {tracked.out.name} ({tracked.md5!r})")
+    return tracked
 
 
 def _refuse(file: Path, what: str) -> DataError:
     return DataError(
         f"{file} {what}.",
-        f"Take it from git again (git checkout -- {shlex.quote(file.name)}), or, if the folder "
-        f"here is right, make it anew: dvc add {shlex.quote(file.stem)}",
+        f"Take it from git again (git checkout -- {shlex.quote(file.name)}), or, if the data "
+        f"here is right, make it anew: dvc add {shlex.quote(file.stem)} (an import that was never "
+        f"downloaded: dvc update {shlex.quote(file.name)})",
     )
 
 
 def recall_listing(tracked: Tracked, folder: Path) -> dict[str, str] | None:
-    """What the version says of a folder in it, path to MD5; None if DVC's listing is not here."""
-    prefix = "" if folder == tracked.out else folder.relative_to(tracked.out).as_posix() + "/"
-    for path in _find_objects(tracked.root, f"{tracked.md5}.dir"):
-        if hash_file(path, "md5") == tracked.md5:
+    """What the version says of a folder in it, path to MD5; None if DVC's listing is not here.
+
+    Raises:
+        DataError: the listing names files outside the folder.
+    """
+    rows = tracked.rows
+    for path in find_objects(tracked.root, f"{tracked.md5}.dir") if rows is None else ():
+        if rows is None and hash_file(path, "md5") == tracked.md5:
             rows = {row["relpath"]: row["md5"] for row in json.loads(path.read_bytes())}
-            return {p.removeprefix(prefix): rows[p] for p in rows if p.startswith(prefix)}
-    return None
+    if rows is None:
+        return None
+    for name in map(PurePosixPath, rows):
+        if name.is_absolute() or ".." in name.parts:
+            raise _refuse(tracked.file, f"names a version with a file outside its folder ({name})")
+    prefix = "" if folder == tracked.out else folder.relative_to(tracked.out).as_posix() + "/"
+    return {p.removeprefix(prefix): rows[p] for p in rows if p.startswith(prefix)}
 
 
-def _find_objects(root: Path, md5: str) -> Iterator[Path]:
+def find_objects(root: Path, md5: str) -> Iterator[Path]:
     """Where DVC may keep an object on this machine: its cache, DVC 2's, the sample's remote."""
-    for base in (".dvc/cache/files/md5", ".dvc/cache", f".dvc/{SAMPLE_REMOTE}"):
-        if (path := root / base / md5[:2] / md5[2:]).is_file():
+    cache = find_cache(root)
+    for base in (cache / "files/md5", cache, root / ".dvc" / SAMPLE_REMOTE):
+        if (path := base / md5[:2] / md5[2:]).is_file():
             yield path
+
+
+def find_cache(root: Path) -> Path:
+    """The folder of a repository's cache."""
+    return read_path_setting(root, "cache", "dir") or root / ".dvc" / "cache"
+
+
+def read_path_setting(root: Path, section: str, key: str) -> Path | None:
+    """A setting that is a path; relative ones start at the folder of the file they stand in."""
+    if (found := read_setting(root, section, key)) is None:
+        return None
+    value, file = found
+    return Path(os.path.normpath(file.parent / Path(value.removeprefix("file://")).expanduser()))
+
+
+def read_setting(root: Path, section: str, key: str) -> tuple[str, Path] | None:
+    """A setting of DVC, and the file it stands in; this checkout's own come first.
+
+    Raises:
+        DataError: a file of settings cannot be read.
+    """
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "dvc"
+    places = (
+        root / ".dvc" / "config.local",
+        root / ".dvc" / "config",
+        Path(os.environ.get("DVC_GLOBAL_CONFIG_DIR") or home) / "config",
+        Path(os.environ.get("DVC_SYSTEM_CONFIG_DIR") or "/etc/xdg/dvc") / "config",
+    )
+    for file in places:
+        settings = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            settings.read(file, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{file} cannot be read (a merge conflict?): {str(error).splitlines()[0]}",
+                f"Take it from git again: git checkout -- {shlex.quote(str(file))}",
+            ) from error
+        for name in (section, f"'{section}'"):  # DVC quotes names that hold spaces
+            if settings.has_option(name, key):
+                return settings.get(name, key).strip("\"'"), file
+    return None
 
 
 def make_filter(folder: Path, fallback: Path) -> Callable[[str], bool]:
@@ -137,76 +243,6 @@ def make_filter(folder: Path, fallback: Path) -> Callable[[str], bool]:
     def is_ignored(path: str) -> bool:
         if path.rstrip("/").rpartition("/")[2] in SKIPPED:
             return True
-        if path.endswith("/") and (folder / path / ".dvc").is_dir():
-            return True  # a repository of its own
         return any(spec.match_file(prefix + path) for prefix, spec in rules)
 
     return is_ignored
-
-
-def fetch(tracked: Tracked, folder: Path, report: Callable[[str], object]) -> None:
-    """`dvc pull` a version; only the part that is missing where other parts are there.
-
-    Raises:
-        DataError: the version has no such folder, an object is missing or corrupt, or DVC failed.
-    """
-    recorded = recall_listing(tracked, tracked.out)
-    inner = folder.relative_to(tracked.out).as_posix()
-    if recorded and inner != "." and not any(path.startswith(f"{inner}/") for path in recorded):
-        raise DataError(
-            f"There is no folder {folder}, and none in the version that {tracked.file.name} names.",
-            f"It has: {', '.join(sorted({path.rpartition('/')[0] for path in recorded})[:8])}.",
-        )
-    _check_cache(tracked, recorded or {})
-    target = tracked.file
-    if tracked.out.exists() and inner != ".":
-        target = tracked.out / inner.partition("/")[0]  # leaves alone what lies beside it
-    report(f"data: fetching {os.path.relpath(target, tracked.root)} with dvc pull")
-    done = subprocess.run(
-        [sys.executable, "-m", "dvc", "--wait-for-lock", "pull", str(target)],
-        cwd=tracked.root,
-        env={**os.environ, "DVC_NO_ANALYTICS": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0 or not folder.is_dir():
-        raise _explain_failure(tracked, recorded or {}, done.stdout + done.stderr)
-
-
-def _check_cache(tracked: Tracked, recorded: Mapping[str, str]) -> None:
-    """DVC believes its cache unread, and would hand out a corrupt object as the file."""
-    for path, md5 in recorded.items():
-        for place in _find_objects(tracked.root, md5):
-            if hash_file(place, "md5") != md5:
-                name = shlex.quote(str(place))
-                raise DataError(
-                    f"The cache object of {path} is corrupt: {place} does not have its md5 {md5}.",
-                    f"Take it from git again: git checkout -- {name}"
-                    if SAMPLE_REMOTE in place.parts
-                    else f"Remove it and run again, DVC fetches it anew: rm -f {name}",
-                )
-
-
-def _explain_failure(tracked: Tracked, recorded: Mapping[str, str], output: str) -> DataError:
-    words = re.sub(r"//[^/@\s]+@", "//***@", output)  # no password of a remote's address
-    if f"Not a directory: '{tracked.root / '.dvc' / SAMPLE_REMOTE / 'files'}" in words:
-        return DataError(
-            f"{tracked.file.name} names a version that is not in the cache, and the remote inside "
-            "the repository holds the sample only.",
-            "Where the version was made, type: dvc remote add -d mine <bucket or folder> && "
-            "dvc push; then bring that .dvc/config here.",
-        )
-    paths = {md5: path for path, md5 in recorded.items()}
-    missing = dict.fromkeys(re.findall(r"\b[0-9a-f]{32}\b", words))
-    named = [f"{paths.get(md5, 'a file')} (object {md5})" for md5 in missing]
-    lines = [line for line in words.splitlines() if line and not line.startswith("Having any")]
-    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR")), 0)
-    return DataError(
-        f"dvc pull could not bring what {tracked.file.name} names: "
-        + (f"{', '.join(named[:3])} is missing in cache and remote. " if named else "")
-        + " ".join(lines[first:])[:600],
-        "Name the remote that has it (dvc remote add -d mine <bucket or folder>), or let whoever "
-        "added the data type: dvc push",
-    )

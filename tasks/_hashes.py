@@ -1,4 +1,4 @@
-"""The files of a folder and their MD5s, with a memory that spares unchanged files the reading.
+"""The MD5s of files, with a memory that spares unchanged files the reading.
 
 Knows nothing of DVC. The memory can never change a result: it believes a file unchanged only
 when size, times, inode and device are what they were, and forgets files that were touched so
@@ -17,24 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from enginehouse.errors import DataError
-from enginehouse.store import hash_file
+from enginehouse.store import hash_file, no_room
 
 SETTLED_NS = 2_000_000_000  # coarser than the time stamps of any file system in use
 MANY = 5000  # files to read from which on it is worth a line
-
-
-def list_files(folder: Path, ignored: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """Relative POSIX paths, sorted: of the files, and of linked folders, which are not followed."""
-    files: list[str] = []
-    links: list[str] = []
-    for place, folders, names in os.walk(folder):
-        base = Path(place).relative_to(folder)
-        kept = [name for name in folders if not ignored(f"{(base / name).as_posix()}/")]
-        links += [(base / n).as_posix() for n in kept if (Path(place) / n).is_symlink()]
-        folders[:] = kept
-        paths = [(base / name).as_posix() for name in names]
-        files += [path for path in paths if not ignored(path)]
-    return sorted(files), sorted(links)
 
 
 def hash_files(
@@ -50,6 +36,7 @@ def hash_files(
 
     Raises:
         DataError: a file cannot be read, or is no regular file.
+        StoreError: no room for the memory.
     """
     file = memory / f"{hashlib.md5(os.fsencode(folder)).hexdigest()}.json"
     known = _recall(file)
@@ -68,8 +55,9 @@ def hash_files(
     if kept != known:
         memory.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(kept), encoding="utf-8")
-        draft.replace(file)
+        with no_room(memory):
+            draft.write_text(json.dumps(kept), encoding="utf-8")
+            draft.replace(file)
     return listing
 
 
@@ -106,7 +94,7 @@ def _stamp(folder: Path, path: str) -> str:
     except OSError as error:
         raise DataError(
             f"{path} in {folder} cannot be read: {error.strerror}.",
-            "Remove it (a broken link?) or give this user the right to read it.",
+            "Give this user the right to read it, or remove it.",
         ) from error
     if not (folder / path).is_file():
         raise DataError(f"{path} in {folder} is no regular file.", "Remove it.")

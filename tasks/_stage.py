@@ -80,7 +80,7 @@ class StageTask:
     def call(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
         """Run the stage as a plain function under the same cache, without Prefect."""
         job = context.make_job(self.stage, place, config, inputs)
-        outcome = run_job(context.store, job, silent, context.sources)
+        outcome = run_job(context.store, job, throttled(place), context.sources)
         assert isinstance(outcome, Outcome)
         return context.keep(outcome)
 

@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from enginehouse.errors import DataError
 from enginehouse.project import Project
-from tasks._dvc import (
-    Tracked,
-    digest_listing,
-    fetch,
-    find_root,
-    find_tracked,
-    make_filter,
-    recall_listing,
-)
-from tasks._hashes import hash_files, list_changes, list_files
+from tasks._add import Versioned, add_version, open_version, push_version
+from tasks._compare import list_data
+from tasks._dvc import find_tracked, is_repository
+from tasks._dvc_program import tell_no_room
+from tasks._fetch import bring
+from tasks._hashes import list_changes
+from tasks._source import resolve_outs
+from tasks._version import MODIFIED, ResolvedData, Status, describe_version
 
-__all__ = ["ResolvedData", "Status", "list_changes", "resolve_data"]
+__all__ = [
+    "ResolvedData",
+    "Status",
+    "Versioned",
+    "add_version",
+    "list_changes",
+    "list_data",
+    "open_version",
+    "push_version",
+    "resolve_data",
+    "resolve_source",
+    "tell_no_room",
+]
 
-Status = Literal["clean", "modified", "unversioned"]
 Say = Callable[[str], object]
-
-
-class ResolvedData(BaseModel):
-    """A data version, and where it lies.
-
-    Attributes:
-        digest: MD5 (hex) that DVC gives, or would give, the folder.
-        folder: absolute.
-        status: `clean` is as in the .dvc file, `modified` differs from it, `unversioned` has none.
-        listing: relative POSIX path to MD5, sorted by path.
-        dvc_file: name of the .dvc file that covers the folder, or None.
-        hint: what differs, and what to type to make it a version; empty if it is one.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    digest: str
-    folder: Path
-    status: Status
-    listing: dict[str, str]
-    dvc_file: str | None
-    hint: str
 
 
 def resolve_data(project: Project, path: str, report: Say) -> ResolvedData:
@@ -66,82 +48,43 @@ def resolve_data(project: Project, path: str, report: Say) -> ResolvedData:
     """
     folder = Path(os.path.normpath(project.root / Path(path).expanduser()))
     tracked = find_tracked(folder)
-    if tracked is None:
-        if not folder.exists():
-            raise DataError(f"There is no folder {folder}.", "Check the path of the data.")
-        return _describe(project, folder, None, report)
-    name = hashlib.md5(os.fsencode(folder)).hexdigest()
-    mark = project.state / "hashes" / f"{name}.fetching"
-    if folder.exists() and not mark.exists():
-        return _describe(project, folder, tracked, report)
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.touch()  # outlives a killed fetch: half a folder is no version
-    fetch(tracked, folder, report)
-    resolved = _describe(project, folder, tracked, report)
-    if resolved.status != "clean":
-        raise DataError(
-            f"What dvc pull brought into {folder} is not what {tracked.file.name} says: "
-            f"{resolved.hint.partition(';')[0]}. An object of the cache or the remote is corrupt.",
-            f"Remove both and run again: rm -rf {shlex.quote(str(folder))} "
-            f"{shlex.quote(str(tracked.root / '.dvc' / 'cache'))}",
-        )
-    mark.unlink(missing_ok=True)
+    if tracked is not None:
+        bring(project, tracked, folder, report)
+    elif not folder.exists():
+        raise DataError(f"There is no folder {folder}.", "Check the path of the data.")
+    resolved = describe_version(project, folder, tracked, report)
+    files: dict[str, list[str]] = {}
+    for finding in resolved.findings:
+        if finding.reason != MODIFIED:  # the hint says that
+            files.setdefault(finding.reason, []).append(finding.file)
+    for reason, named in files.items():
+        more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+        report(f"data: {reason}: {', '.join(named[:5])}{more}")
     return resolved
 
 
-def _describe(project: Project, folder: Path, tracked: Tracked | None, report: Say) -> ResolvedData:
-    if not folder.is_dir():
-        raise DataError(f"{folder} is a file.", "Name the folder that holds the class folders.")
-    listing = _read(project, folder, report)
-    if not listing:
-        raise DataError(f"There are no files in {folder}.", "Put the pictures there.")
-    digest = digest_listing(listing)
-    status: Status = "unversioned"
-    changes = ""
-    if tracked is not None:
-        recorded = recall_listing(tracked, folder)
-        if folder == tracked.out:
-            clean = digest == tracked.md5
-        elif recorded is not None:
-            clean = digest == digest_listing(recorded)
-        else:  # without DVC's listing, only the whole can be compared
-            clean = digest_listing(_read(project, tracked.out, report)) == tracked.md5
-        status = "clean" if clean else "modified"
-        changes = "" if recorded is None else list_changes(recorded, listing)
-    return ResolvedData(
-        digest=digest,
-        folder=folder,
-        status=status,
-        listing=listing,
-        dvc_file=tracked.file.name if tracked else None,
-        hint="" if status == "clean" else _advise(project, folder, tracked, changes),
-    )
+def resolve_source(project: Project, source: Path, report: Say) -> ResolvedData:
+    """What a folder to be checked holds: any folder, a DVC repository, or one .dvc file.
 
+    What the .dvc files in it name is fetched where it is not there, and compared. A difference
+    is a finding of severity error: the version in the .dvc file is not what was checked.
 
-def _read(project: Project, folder: Path, report: Say) -> dict[str, str]:
-    files, links = list_files(folder, make_filter(folder, project.root))
-    if links:
-        report(f"data: linked folders are not followed: {', '.join(links[:5])}")
-    return hash_files(folder, files, project.state / "hashes", report)
+    Args:
+        project: its state folder remembers MD5s.
+        source: relative paths start at the working directory.
+        report: gets a line when files are fetched or when much must be read.
 
-
-def _advise(project: Project, folder: Path, tracked: Tracked | None, changes: str) -> str:
-    """What differs, and the exact commands that make a version of what is there."""
-    if tracked is not None:
-        what = f"{tracked.file.name} says otherwise: {changes or 'some file differs'}"
-        return f"{what}; to make it a version: {_add(project, tracked.root, tracked.out)}"
-    root = find_root(folder)
-    if root is not None and root != folder:
-        return f"to make it a version: {_add(project, root, folder)}"
-    first = "" if (project.root / ".dvc").is_dir() else "dvc init && "
-    if not folder.is_relative_to(project.root):
-        home = project.root / "data" / folder.name
-        covering = find_tracked(home)
-        first = f"mkdir -p data && cp -r {shlex.quote(str(folder))} data/ && {first}"
-        folder = covering.out if covering else home
-    return f"to make it a version: {first}{_add(project, project.root, folder)}"
-
-
-def _add(project: Project, root: Path, folder: Path) -> str:
-    enter = "" if root == project.root else f"cd {shlex.quote(str(root))} && "
-    return f"{enter}dvc add {shlex.quote(folder.relative_to(root).as_posix())}"
+    Raises:
+        DataError: as in `resolve_data`; or a .dvc file names something outside the folder.
+    """
+    source = Path(os.path.normpath(source.expanduser().absolute()))
+    if source.is_file():
+        if source.suffix != ".dvc":
+            raise DataError(f"{source} is a file.", "Name the folder that it lies in.")
+        return resolve_outs(project, source.parent, [source], report)
+    if not source.is_dir():
+        return resolve_data(project, str(source), report)
+    files = [source / path for path in list_data(project, source).files if path.endswith(".dvc")]
+    if files or is_repository(source):
+        return resolve_outs(project, source, files, report)
+    return describe_version(project, source, find_tracked(source), report)

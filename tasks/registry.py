@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from enginehouse.artifact import Record, Workspace
+from enginehouse.artifact import Record, RecordUnreadable, Workspace
 from enginehouse.build.record import Engine
+from enginehouse.choices import load_choice
 from enginehouse.engine import Contract
 from enginehouse.errors import RegistryError
 
@@ -197,6 +198,19 @@ class Registry:
         with self._reaching():
             self._client.log_artifacts(run_id, str(folder), place)
 
+    def log_data_report(self, recipe: str, page: Path, tags: Mapping[str, str]) -> str:
+        """The run that holds the data report whose page this is; made if it is not there.
+
+        Args:
+            page: its folder is named by the verdict and holds all of the report.
+        """
+        run_id = self.start_run(recipe, page.parent.name, {"kind": "data", **tags})
+        with self._reaching():
+            held = self._client.list_artifacts(run_id, "data_report")
+        if not held:
+            self.log_folder(run_id, page.parent, "data_report")
+        return run_id
+
     def ensure_model(
         self,
         name: str,
@@ -262,11 +276,18 @@ def read_engine(folder: Path) -> tuple[Engine, dict[str, Path]]:
     """The engine in a folder that `write_engine` wrote, every digest checked.
 
     Raises:
-        RegistryError: a file is missing or altered.
+        RegistryError: a file is missing or altered, or another version's code wrote the record.
     """
     from enginehouse.store import hash_file
 
-    engine = Engine.from_json((folder / "engine.json").read_text(encoding="utf-8"))
+    try:
+        engine = Engine.from_json((folder / "engine.json").read_text(encoding="utf-8"))
+    except RecordUnreadable as reason:
+        raise RegistryError(
+            f"The registered engine cannot be used: {reason}.",
+            "Run the recipe again: `enginehouse run`; or load the engine as an MLflow model, "
+            "which brings its own code.",
+        ) from reason
     files = {name: folder / name for name in engine.files}
     for name, path in files.items():
         if not path.is_file() or hash_file(path) != engine.files[name].sha256:
@@ -322,14 +343,16 @@ def _log_pyfunc(run_id: str, name: str, contract: Contract, files: dict[str, str
             artifacts=files,
             signature=signature,
             code_paths=[str(Path(str(enginehouse.__file__)).parent)],
-            pip_requirements=_requirements(),
+            pip_requirements=_requirements(contract),
             metadata={"contract": json.loads(contract.model_dump_json())},
         )
     return str(info.model_id)
 
 
-def _requirements() -> list[str]:
+def _requirements(contract: Contract) -> list[str]:
     from importlib.metadata import version
 
-    names = ("mlflow", "numpy", "onnxruntime", "openvino", "pillow", "pydantic", "filelock")
-    return [f"{name}=={version(name)}" for name in names]
+    names = {"mlflow", "numpy", "onnxruntime", "openvino", "pillow", "pydantic", "filelock"}
+    for step in contract.preparation.clean:
+        names.update(load_choice("cleaners", step.step).LIBRARIES)
+    return [f"{name}=={version(name)}" for name in sorted(names)]

@@ -12,7 +12,8 @@ class ServedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
     """Pictures in, class probabilities out.
 
     Takes uint8 arrays: prepared ones [n, 3, size, size], or RGB pictures [n, height, width, 3] of
-    any one size, which are resized as in training. Gives float32 [n, classes].
+    any one size, which are prepared as in training: cleaned, cut into windows whose answers are
+    folded, resized. Gives float32 [n, classes].
     """
 
     def load_context(self, context: Any) -> None:
@@ -26,7 +27,7 @@ class ServedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
             engine = Engine.from_json((folder / "engine.json").read_text(encoding="utf-8"))
             files = {name: folder / name for name in engine.files}
             self._session = open_engine(files, engine.target, engine.sidecar)
-            self._batch, self._size = engine.target.batch, engine.sidecar.contract.size
+            self._batch, self._contract = engine.target.batch, engine.sidecar.contract
         else:
             import onnxruntime
 
@@ -36,22 +37,27 @@ class ServedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
             properties = session.get_modelmeta().custom_metadata_map
             contract = Contract.model_validate_json(properties["contract"])
             self._session = OnnxRuntimeSession(session, contract)
-            self._batch, self._size = BatchProfile(), contract.size
+            self._batch, self._contract = BatchProfile(), contract
 
     def predict(self, context: Any, model_input: np.ndarray, params: Any = None) -> np.ndarray:
         """Class probabilities, float32 [n, classes]."""
         from enginehouse.engine import run_in_batches
-        from enginehouse.picture import resize_picture
+        from enginehouse.preparation import fold_scores
+        from enginehouse.prepared_picture import prepare_picture
 
-        pictures = model_input
-        if pictures.shape[1:] != (3, self._size, self._size):
-            if pictures.ndim != 4 or pictures.shape[3] != 3:
-                raise ValueError(
-                    f"wanted uint8 [n, 3, {self._size}, {self._size}] or [n, height, width, 3], "
-                    f"found {pictures.dtype} {pictures.shape}"
-                )
-            pictures = np.stack([resize_picture(each, self._size) for each in pictures])
-        return run_in_batches(self._session, pictures, self._batch)
+        size, preparation = self._contract.size, self._contract.preparation
+        if model_input.shape[1:] == (3, size, size):
+            return run_in_batches(self._session, model_input, self._batch)
+        if model_input.ndim != 4 or model_input.shape[3] != 3:
+            raise ValueError(
+                f"wanted uint8 [n, 3, {size}, {size}] or [n, height, width, 3], "
+                f"found {model_input.dtype} {model_input.shape}"
+            )
+        prepared = [prepare_picture(each, preparation) for each in model_input]
+        scores = run_in_batches(self._session, np.concatenate(prepared), self._batch)
+        parts = np.split(scores, len(prepared))  # of one size, so of as many windows each
+        classes, good = self._contract.classes, preparation.good
+        return np.stack([fold_scores(part, classes, good) for part in parts])
 
 
 mlflow.models.set_model(ServedModel())

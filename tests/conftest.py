@@ -16,6 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from enginehouse.ingest.ingest import IngestConfig
+from enginehouse.project import Project
+from flows.cli import main
+from flows.source import tell_source
+from tests.judge import Judged
+
 # Two test processes share two cores; with more threads they would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -30,7 +36,7 @@ deployments:
       recipe:
         name: tiny
         data: {path: data/tiny}
-        ingest: {group_pattern: '^(p\\d+)_'}
+        ingest: {group_pattern: '(?:^|/)(p\\w\\d+)_'}
         validation: {min_rows: 20}
         prepare: {size: 32}
         train:
@@ -175,6 +181,43 @@ def walked(
     executed = made.walk()
     assert set(executed.values()) == {1}
     return made
+
+
+@pytest.fixture(scope="session")
+def check_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """State and store of all checks that run in this process: what one decoded, others need not."""
+    return tmp_path_factory.mktemp("check_state")
+
+
+@pytest.fixture
+def in_check_state(check_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that this process runs leave the checkout's own state alone."""
+    monkeypatch.setenv("ENGINEHOUSE_STATE", str(check_state))
+    monkeypatch.delenv("ENGINEHOUSE_STORE", raising=False)
+
+
+@pytest.fixture
+def judge(in_check_state: None, capsys: pytest.CaptureFixture[str]) -> Callable[..., Judged]:
+    """Run `check --json` in this process."""
+
+    def run(source: Path, *options: str) -> Judged:
+        capsys.readouterr()
+        code = main(["--project", str(ROOT), "check", str(source), "--json", *options])
+        return Judged(code, json.loads(capsys.readouterr().out))
+
+    return run
+
+
+@pytest.fixture
+def glance(check_state: Path) -> Callable[[Path], Judged]:
+    """What `check` says before Great Expectations has its turn, which takes most of the time."""
+    project = Project(ROOT, check_state)
+
+    def run(source: Path) -> Judged:
+        verdict, _ = tell_source(project, source, IngestConfig())
+        return Judged(1 if verdict["errors"] else 0, verdict)
+
+    return run
 
 
 @pytest.fixture

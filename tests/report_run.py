@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from enginehouse.artifact import Source, Workspace
 from enginehouse.build.record import Engine
 from enginehouse.engine import Contract, Sidecar, Target
 from enginehouse.evaluate.evaluate import score
-from enginehouse.evaluate.record import Scorecard
+from enginehouse.evaluate.record import DefectScores, RecallPoint, Scorecard
 from enginehouse.export.record import OnnxModel
 from enginehouse.gates import GateResult
 from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.measure.record import Latency
+from enginehouse.preparation import Preparation, Tiling
 from enginehouse.prepare.record import Pack
 from enginehouse.recipe import Recipe
 from enginehouse.report.page import PageData
@@ -32,7 +34,7 @@ PER_CLASS = 16
 MODEL = {
     "model": ModelConfig(),
     "classes": CLASSES,
-    "size": SIZE,
+    "preparation": Preparation(size=SIZE),
     "mean": (0.5, 0.5, 0.5),
     "std": (0.2, 0.2, 0.2),
 }
@@ -55,6 +57,7 @@ def make_page(folder: Path, **changes: Any) -> PageData:
         ],
         "verdict": "champion",
         "headline": "surfaces v3 serves: as good as fp32, 4.2 times as fast as PyTorch",
+        "data_page": _write_data_page(folder / "data.html"),
         "lineage": {"data version": "0f" * 16 + ".dir", "git commit": "4be1c02 (modified)"},
         "stages": [
             ("ingest", True, "same code, config and inputs; bytes verified", 1.2),
@@ -62,6 +65,42 @@ def make_page(folder: Path, **changes: Any) -> PageData:
         ],
     }
     return PageData(**(fields | changes))
+
+
+def cut_into_windows(page: PageData) -> PageData:
+    """The same run as if its pictures had been windows: with positions, and scores of defects."""
+    here, road = page.workspace, page.road
+    index = pd.read_parquet(here.path(road.pack, "index.parquet"))
+    index = index.assign(x=96, y=range(0, 48 * len(index), 48), width=64, height=64)
+    index["clean"] = index["label"] == "normal"
+    index.loc[index["label"].eq("normal").idxmax(), "clean"] = False  # shows too little of a defect
+    index.to_parquet(here.scratch / "index.parquet")
+    tiles = Tiling(size=64, overlap=0.25)
+    pack = road.pack.model_copy(
+        update={
+            "files": {**road.pack.files, **here.seal(["index.parquet"])},
+            "preparation": Preparation(size=SIZE, tiles=tiles, good="normal"),
+        }
+    )
+    cards = {}
+    for recall, (name, card) in zip((0.75, 0.8), road.scorecards.items(), strict=True):
+        points = tuple(RecallPoint(limit=limit, threshold=0.5, recall=recall) for limit in (0.3, 1))
+        defects = DefectScores(
+            num_boxes=20,
+            num_windows=80,
+            num_clean=40,
+            clean_megapixels=2.5,
+            recall=recall + 0.1,
+            false_alarms=1.2,
+            points=points,
+        )
+        cards[name] = card.model_copy(update={"defects": defects})
+    return replace(page, road=replace(road, pack=pack, scorecards=cards))
+
+
+def _write_data_page(path: Path) -> Path:
+    path.write_text("<p>Data report</p>")
+    return path
 
 
 def _write_source(folder: Path) -> Source:
@@ -84,7 +123,9 @@ def _make_road(recipe: Recipe, here: Workspace) -> Road:
         manifest=manifest.identity,
         num_expectations=12,
         failures=(),
-        warnings=("a picture without any detail: pit/1.png has 0.3 (wanted at least 0.5)",),
+        notes={
+            "warnings": ["a picture without any detail: pit/1.png has 0.3 (wanted at least 0.5)"]
+        },
     )
     data = DataVersion(digest="0f" * 16)
     pack = _make_pack(here)
@@ -111,10 +152,21 @@ def _make_manifest(here: Workspace) -> Manifest:
         ("half <i>.png", "truncated or corrupt", "half <i>.png is truncated or corrupt: ends."),
         ("文字.jpg", "not an image", "文字.jpg is not an image: it looks like text."),
     ]
-    table = pd.DataFrame(rows, columns=["path", "reason", "detail"])
+    table = pd.DataFrame(rows, columns=["path", "reason", "detail"]).assign(place="")
     table.to_parquet(here.scratch / "quarantine.parquet")
     files = here.seal(["quarantine.parquet"])
-    return Manifest(files=files, classes=CLASSES, num_rows=81, num_quarantined=len(rows))
+    return Manifest(
+        files=files,
+        format="class_folders",
+        classes=CLASSES,
+        labels=CLASSES,
+        label_ids={},
+        good="",
+        num_rows=81,
+        num_boxes=0,
+        num_quarantined=len(rows),
+        num_errors=0,
+    )
 
 
 def _make_pack(here: Workspace) -> Pack:
@@ -122,7 +174,7 @@ def _make_pack(here: Workspace) -> Pack:
     truth = np.repeat(np.arange(len(CLASSES)), PER_CLASS)
     pictures = rng.integers(90, 160, (len(truth), 3, SIZE, SIZE)).astype(np.uint8)
     pictures += (truth * 20).astype(np.uint8)[:, None, None, None]
-    np.save(here.scratch / "test.npy", pictures)
+    np.save(here.scratch / "test-00000.npy", pictures)
     index = pd.DataFrame(
         {
             "split": "test",
@@ -135,10 +187,10 @@ def _make_pack(here: Workspace) -> Pack:
     )
     index.to_parquet(here.scratch / "index.parquet")
     return Pack(
-        files=here.seal(["test.npy", "index.parquet"]),
+        files=here.seal(["test-00000.npy", "index.parquet"]),
         notes={"dropped_duplicates": [["pit/copy.png", "pit/P0001_1.png"]]},
         classes=CLASSES,
-        size=SIZE,
+        preparation=Preparation(size=SIZE),
         counts={"test": len(truth), "train": 0, "val": 0},
         mean=(0.5, 0.5, 0.5),
         std=(0.2, 0.2, 0.2),
@@ -163,7 +215,7 @@ def _make_model(here: Workspace) -> TrainedModel:
 
 def _add_engine(road: Road, target: Target, pack: Pack, here: Workspace) -> None:
     """The engine, its graph and its scores: eight wrong answers, seven for the fp32 twin."""
-    contract = Contract(size=SIZE, classes=CLASSES)
+    contract = Contract(preparation=Preparation(size=SIZE), classes=CLASSES)
     road.onnx[target.precision] = OnnxModel(
         notes={
             "parity": {"max_difference": 3e-5, "mean_difference": 2e-6}
@@ -203,5 +255,6 @@ def _add_engine(road: Road, target: Target, pack: Pack, here: Workspace) -> None
         pack=pack.identity,
         classes=CLASSES,
         num_pictures=len(truth),
+        defects=None,
         **score(truth, probabilities, CLASSES, "normal"),
     )

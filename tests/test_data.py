@@ -5,65 +5,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from enginehouse.errors import DataError
 from enginehouse.project import Project
 from tasks.data import ResolvedData, list_changes, resolve_data
+from tests.dvc_repository import CONFIG, dvc, make_versioned, read_md5, run, write_data
 
-CONFIG = """\
-[core]
-    remote = sample
-    analytics = false
-    check_update = false
-['remote "sample"']
-    url = sample-remote
-"""
 ROOT = Path(__file__).parents[1]
-
-
-def run(root: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command in a repository, without this process's own DVC or git settings."""
-    return subprocess.run(
-        command,
-        cwd=root,
-        env={**os.environ, "DVC_NO_ANALYTICS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(root, sys.executable, "-m", "dvc", *arguments)
-
-
-def write_data(folder: Path) -> None:
-    for name in ("set/images/pit/a.jpg", "set/images/pit/b.jpg", "set/images/ok/ü [1], 2.jpg"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(f"the picture {name}".encode())
-    (folder / "set/boxes.csv").write_bytes(b"image_id,x\r\na.jpg,1\r\n")
 
 
 @pytest.fixture(scope="module")
 def versioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose `data/` is versioned and pushed; copied by each test."""
     root = tmp_path_factory.mktemp("origin") / "repo"
-    (root / ".dvc").mkdir(parents=True)
-    (root / ".dvc/config").write_text(CONFIG)
-    (root / ".dvc/.gitignore").write_text("/config.local\n/tmp\n/cache\n")
-    (root / ".dvcignore").write_text("# of file managers\n.DS_Store\n__MACOSX/\n")
-    run(root, "git", "init", "-q")
-    write_data(root / "data")
-    for command in ("add", "push"):
-        done = dvc(root, command, *(["data"] if command == "add" else []))
-        assert done.returncode == 0, done.stderr
+    make_versioned(root)
     return root
 
 
@@ -82,10 +41,6 @@ def lose_data(project: Project, *, cache: bool = True) -> None:
     shutil.rmtree(project.root / "data")
     if cache:
         shutil.rmtree(project.root / ".dvc/cache")
-
-
-def read_md5(root: Path, file: str = "data.dvc") -> str:
-    return yaml.safe_load((root / file).read_text())["outs"][0]["md5"].removesuffix(".dir")
 
 
 def test_a_clean_folder_has_the_digest_of_dvc(project: Project) -> None:
@@ -268,7 +223,7 @@ def test_linked_folders_are_named_and_not_followed(project: Project) -> None:
     (project.root / "data/set/images/pit/again").symlink_to("..")
     lines: list[str] = []
     assert resolve_data(project, "data/set/images", lines.append).status == "clean"
-    assert lines == ["data: linked folders are not followed: pit/again"]
+    assert lines == ["data: linked folder: pit/again"]
 
 
 def test_list_changes_names_a_few_of_each_kind() -> None:

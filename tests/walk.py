@@ -1,9 +1,9 @@
 """Walk the tiny recipe's road as plain calls, without Prefect and MLflow (run by the tests)."""
 
-from enginehouse.ingest.record import DataVersion
 from enginehouse.project import find_project
 from enginehouse.recipe import check_recipe
 from flows.environment import prepare_environment
+from flows.inspection import Inspection
 from flows.recipes import load_recipe
 from flows.road import plainly, walk
 from flows.run import make_context
@@ -16,4 +16,5 @@ recipe = load_recipe(project, "tiny")
 check_recipe(recipe)
 resolved = resolve_data(project, recipe.data.path, PROGRESS.info)
 context = make_context(project.open_store(), recipe, resolved)
-walk(recipe, DataVersion(digest=resolved.digest), plainly(context))
+inspection = Inspection(project, recipe.name, resolved, context.store)
+walk(recipe, resolved.version, plainly(context), inspection)

@@ -19,13 +19,20 @@ from typing import Any, ClassVar, Protocol, Self
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from enginehouse.errors import StoreError
+from enginehouse.memo import Memo
 from enginehouse.store import Blob, Store
 
 FORMAT = 1
 
 
 class Config(BaseModel):
-    """Base of every config: frozen, no unknown fields, no coercion of surprises."""
+    """Base of every config: frozen, no unknown fields, no coercion of surprises.
+
+    Attributes:
+        aside: fields that no result depends on (a number of workers); no key hashes them.
+    """
+
+    aside: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -50,7 +57,9 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Record):
         return value.facts()
     if isinstance(value, BaseModel):
-        return {name: canonical(getattr(value, name)) for name in type(value).model_fields}
+        aside = value.aside if isinstance(value, Config) else ()
+        names = [name for name in type(value).model_fields if name not in aside]
+        return {name: canonical(getattr(value, name)) for name in names}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -204,6 +213,20 @@ class Workspace:
     def seal(self, names: Iterable[str]) -> dict[str, Blob]:
         """Move files of the scratch folder into the store, by name."""
         return {name: self.store.seal(self.scratch / name) for name in sorted(names)}
+
+    def memo(self, module: str) -> Memo:
+        """What a module computed of single files before, by the MD5 of their content.
+
+        It belongs to the code of that module and all it reaches, and to the versions of its
+        LIBRARIES: after a change of these it is empty. It can never change a result.
+
+        Args:
+            module: dotted name.
+        """
+        from enginehouse.code_digest import digest_modules, find_libraries
+
+        code = fingerprint([digest_modules(module, ()), find_libraries([module])])
+        return Memo(self.store.memo_path(code))
 
     def source(self, digest: str) -> Source:
         """Where the data version with this digest lies now."""

@@ -17,15 +17,21 @@ from pydantic import BaseModel
 
 from enginehouse.errors import RecipeError
 
-FOLDERS = ("models", "quantizers", "backends", "formats")
+FOLDERS = ("models", "quantizers", "backends", "formats", "cleaners")
 
 
 class Choice:
-    """Annotation of a config field: its value is a name from that choices folder."""
+    """Annotation of a config field: its value is a name from that choices folder.
 
-    def __init__(self, folder: str) -> None:
+    Args:
+        folder: the choices folder.
+        every: a further value, which stands for all of the folder's choices.
+    """
+
+    def __init__(self, folder: str, every: str | None = None) -> None:
         assert folder in FOLDERS, folder
         self.folder = folder
+        self.every = every
 
 
 def list_choices(folder: str) -> dict[str, str]:
@@ -65,7 +71,8 @@ def iter_choices(model: BaseModel) -> Iterator[tuple[str, str]]:
         value = getattr(model, name)
         for note in field.metadata:
             if isinstance(note, Choice) and value is not None:
-                yield note.folder, value
+                names = list_choices(note.folder) if value == note.every else (value,)
+                yield from ((note.folder, each) for each in names)
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, BaseModel):
                 yield from iter_choices(item)

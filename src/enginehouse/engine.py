@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from enginehouse.artifact import Config, Record, Report
 from enginehouse.choices import Choice, load_choice
 from enginehouse.errors import EngineError, EngineMismatch
+from enginehouse.preparation import Preparation
 
 Pictures = NDArray[np.uint8]
 Probabilities = NDArray[np.float32]
@@ -100,12 +101,21 @@ class Contract(Config):
     """What goes into an engine and what comes out; written into the ONNX metadata.
 
     Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes], softmax.
+
+    Attributes:
+        preparation: how a decoded picture becomes such inputs, one or many.
+        classes: in the order of the output.
     """
 
     input_name: str = "pictures"
     output_name: str = "probabilities"
-    size: int
+    preparation: Preparation
     classes: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Side of the square input in pixels."""
+        return self.preparation.size
 
 
 class Sidecar(Config):
@@ -236,7 +246,7 @@ def run_in_batches(session: Session, pictures: Pictures, batch: BatchProfile) ->
     if pictures.dtype != np.uint8 or pictures.ndim != 4:
         raise EngineError(
             f"The engine takes uint8 [n, 3, size, size]; got {pictures.dtype} {pictures.shape}.",
-            "Read pictures with enginehouse.picture.read_picture.",
+            "Read pictures with enginehouse.prepared_picture.load_picture.",
         )
     parts = []
     for start in range(0, len(pictures), batch.max):

@@ -48,8 +48,8 @@ class UnreadablePicture(DataError):
 
     Args:
         message: names the file and says what was found.
-        reason: `empty file`, `not an image`, `truncated or corrupt`, `too large` or
-            `unsupported pixels`: for counting.
+        reason: `empty file`, `not an image`, `truncated or corrupt`, `too large`, `unsupported
+            format` or `unsupported pixels`: for counting.
     """
 
     def __init__(self, message: str, reason: str = "not an image") -> None:

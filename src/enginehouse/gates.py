@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic import Field
 
 from enginehouse.artifact import Config
 from enginehouse.evaluate.record import Scorecard
+
+JUDGED_LIMIT = 1.0  # false alarms per megapixel of clean windows; one of those that are scored
 
 
 class GateConfig(Config):
@@ -17,8 +19,15 @@ class GateConfig(Config):
     min_macro_f1: float = Field(
         0.9, ge=0, le=1, description="Quality floor: macro F1 of each required engine on test."
     )
+    min_defect_recall: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="With tiles: least share of the labelled defects that each required engine "
+        "finds at one false alarm per megapixel of windows without defects.",
+    )
     max_drop: float = Field(
-        0.02, ge=0, le=1, description="Largest loss of macro F1 against the fp32 engine."
+        0.02, ge=0, le=1, description="Largest loss of either against the fp32 engine."
     )
     champion_margin: float = Field(
         0.0, ge=0, le=1, description="How far below the champion a candidate may score."
@@ -52,31 +61,67 @@ def judge(
     """
     results = []
     for name, card in scorecards.items():
-        score = card.macro_f1
-        results.append(
-            GateResult(
-                *("quality floor", name, score >= config.min_macro_f1),
-                f"macro F1 {score:.4f}, wanted at least {config.min_macro_f1:.4f}",
-            )
-        )
-        twin = references[name].macro_f1
-        drop = twin - score
-        results.append(
-            GateResult(
-                *("precision drop", name, drop <= config.max_drop),
-                f"macro F1 {score:.4f} against {twin:.4f} in fp32: drop "
-                f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
-            )
-        )
         champion = champions[name]
+        for measure in list_measures(config, card):
+            results += _judge_quality(config, name, measure, card, references[name])
+            if isinstance(champion, Scorecard):
+                results.append(_judge_champion(config, name, measure, card, champion))
         if isinstance(champion, str):
             results.append(GateResult("champion", name, True, champion))
-            continue
-        results.append(
-            GateResult(
-                *("champion", name, score >= champion.macro_f1 - config.champion_margin),
-                f"macro F1 {score:.4f}, the champion has {champion.macro_f1:.4f} on the same "
-                f"pictures (margin {config.champion_margin:.4f})",
-            )
-        )
     return results
+
+
+def _judge_quality(
+    config: GateConfig, engine: str, measure: Measure, card: Scorecard, twin: Scorecard
+) -> list[GateResult]:
+    score, reference = measure.read(card), measure.read(twin)
+    drop = reference - score
+    return [
+        GateResult(
+            *("quality floor", engine, score >= measure.floor),
+            f"{measure.name} {score:.4f}, wanted at least {measure.floor:.4f}",
+        ),
+        GateResult(
+            *("precision drop", engine, drop <= config.max_drop),
+            f"{measure.name} {score:.4f} against {reference:.4f} in fp32: drop "
+            f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
+        ),
+    ]
+
+
+def _judge_champion(
+    config: GateConfig, engine: str, measure: Measure, card: Scorecard, champion: Scorecard
+) -> GateResult:
+    score, best = measure.read(card), measure.read(champion)
+    return GateResult(
+        *("champion", engine, score >= best - config.champion_margin),
+        f"{measure.name} {score:.4f}, the champion has {best:.4f} on the same pictures "
+        f"(margin {config.champion_margin:.4f})",
+    )
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that engines are judged by; more is better."""
+
+    name: str
+    floor: float
+    read: Callable[[Scorecard], float]
+
+
+def list_measures(config: GateConfig, card: Scorecard) -> list[Measure]:
+    """Macro F1 over pictures; of a tiled pack also the share of defects that is found.
+
+    Where every picture has a defect, an engine that always alarms is right of every picture.
+    """
+    measures = [Measure("macro F1", config.min_macro_f1, lambda card: card.macro_f1)]
+    if card.defects is not None:
+        name = f"defects found at {JUDGED_LIMIT:g} false alarm per megapixel"
+        measures.append(Measure(name, config.min_defect_recall, _find_recall))
+    return measures
+
+
+def _find_recall(card: Scorecard) -> float:
+    assert card.defects is not None  # all cards are of one pack and split
+    recalls = {point.limit: point.recall for point in card.defects.points}
+    return recalls.get(JUDGED_LIMIT, card.defects.recall)

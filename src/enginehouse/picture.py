@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginehouse.errors import UnreadablePicture
+from enginehouse.integrity import find_damage
+from enginehouse.signs import explain_unknown, refuse_foreign, refuse_raw
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -24,22 +26,8 @@ REDUCE_ABOVE = 50_000_000  # pixels; a larger picture is halved before it become
 ORIENTATION = 0x0112  # the EXIF tag
 DRAWINGS = ("EPS", "WMF")  # programs and vectors: decoding them would start an interpreter
 DEPTH_16 = ("I;16", "I;16L", "I;16B", "I;16N")
-HEADERS = {
-    b"\xff\xd8\xff": "JPEG",
-    b"\x89PNG": "PNG",
-    b"GIF8": "GIF",
-    b"II*\0": "TIFF",
-    b"MM\0*": "TIFF",
-}
-STRANGERS = {  # how files begin that people find under a picture's name, in lower case
-    b"<!doctype html": "an HTML page",
-    b"<html": "an HTML page",
-    b"<svg": "an SVG drawing",
-    b"<?xml": "an XML file",
-    b"%pdf": "a PDF",
-    b"pk\3\4": "a ZIP archive",
-    b"version https://git-lfs": "a Git LFS pointer (`git lfs pull` brings the file)",
-}
+NAMES = {"MPO": "JPEG", "DIB": "BMP"}  # what is the same to everyone but Pillow
+FULL_16 = 1 << 12  # a 16-bit picture that stays below was most likely taken with 12 bits
 
 
 class Picture(NamedTuple):
@@ -51,12 +39,18 @@ class Picture(NamedTuple):
         width: pixels of the upright picture in the file.
         height: likewise.
         mode: how Pillow names the file's own pixels: `RGB`, `L`, `I;16`, `CMYK`, `P` ...
+        format: what the content is, whatever the name says: `JPEG`, `PNG`, ...
+        orientation: the EXIF tag that was applied, 1 to 8; 1 is upright.
+        handling: what decoding did beyond the obvious, a few words each.
     """
 
     array: NDArray[np.uint8]
     width: int
     height: int
     mode: str
+    format: str = ""
+    orientation: int = 1
+    handling: tuple[str, ...] = ()
 
 
 def read_picture(path: Path, size: int) -> NDArray[np.uint8]:
@@ -82,7 +76,7 @@ def decode_picture(source: Path | BinaryIO, name: str = "") -> Picture:
 
     Raises:
         UnreadablePicture: with its `reason`: `empty file`, `not an image`, `truncated or
-            corrupt`, `too large` or `unsupported pixels`.
+            corrupt`, `too large`, `unsupported format` or `unsupported pixels`.
         OSError: the file cannot be read at all.
     """
     if isinstance(source, Path):
@@ -95,6 +89,8 @@ def decode_picture(source: Path | BinaryIO, name: str = "") -> Picture:
     if len(content) > MAX_BYTES:
         raise UnreadablePicture(f"{name} has over {MAX_BYTES >> 30} GiB.", "too large")
     image = _open_image(content, name)
+    mode, layout = image.mode, str([tile[-1] for tile in getattr(image, "tile", ())])
+    orientation = _find_orientation(image)
     try:
         image.load()
         upright = _turn_upright(image)
@@ -105,10 +101,21 @@ def decode_picture(source: Path | BinaryIO, name: str = "") -> Picture:
             f"{name} is truncated or corrupt: {error or type(error).__name__}.",
             "truncated or corrupt",
         ) from error
-    flat = _flatten(upright, name)
-    if flat.width * flat.height > REDUCE_ABOVE:
+    width, height = upright.size
+    kind = NAMES.get(image.format or "", image.format or "")
+    if damage := find_damage(content, kind):
+        raise UnreadablePicture(f"{name} is corrupt: {damage}.", "truncated or corrupt")
+    flat, handling = _flatten(upright, name)
+    if ";16" in layout and not handling:  # colour, of which Pillow keeps the upper 8 bits
+        handling = ["16 bits scaled to 8"]
+    if orientation != 1:
+        handling.insert(0, f"EXIF orientation {orientation} applied")
+    if width * height > REDUCE_ABOVE:
         flat = flat.reduce(2)
-    return Picture(np.asarray(flat, np.uint8), upright.width, upright.height, image.mode)
+        handling.append(f"halved: {width * height / 1e6:.0f} million pixels")
+    array = np.asarray(flat, np.uint8)
+    handling += _count_frames(image)  # last: it may move on to another frame
+    return Picture(array, width, height, mode, kind, orientation, tuple(handling))
 
 
 def resize_picture(array: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
@@ -131,6 +138,9 @@ def _open_image(content: bytes, name: str) -> Image.Image:
     """Read the header and judge by it; nothing is decoded yet."""
     from PIL import Image
 
+    if refused := refuse_foreign(content, name):
+        raise refused
+
     # Pillow warns above this limit and fails above twice of it. Set to our own limit, a large
     # but honest picture passes also where warnings are errors.
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
@@ -141,7 +151,7 @@ def _open_image(content: bytes, name: str) -> Image.Image:
     except MemoryError:
         raise
     except Exception as error:  # as above: not every plug-in says so in Pillow's own words
-        raise _explain_unknown(content, name) from error
+        raise explain_unknown(content, name) from error
     if image.width * image.height > MAX_PIXELS:
         raise UnreadablePicture(
             f"{name} is too large: {image.width} x {image.height} px are more than the "
@@ -150,35 +160,27 @@ def _open_image(content: bytes, name: str) -> Image.Image:
         )
     if image.format in DRAWINGS:
         raise UnreadablePicture(f"{name} is not an image but a drawing ({image.format}).")
+    if refused := refuse_raw(getattr(image, "tag_v2", {}), name):
+        raise refused
     return image
 
 
-def _explain_unknown(content: bytes, name: str) -> UnreadablePicture:
-    """Why Pillow knows no format for this content, from how it begins."""
-    for sign, kind in HEADERS.items():
-        if content.startswith(sign):
-            return UnreadablePicture(
-                f"{name} is truncated or corrupt: a {kind} file whose header ends early.",
-                "truncated or corrupt",
-            )
-    head = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
-    for sign, what in STRANGERS.items():
-        if head.lower().startswith(sign):
-            return UnreadablePicture(f"{name} is not an image: it looks like {what}.")
-    text = all(byte >= 32 or byte in b"\t\r\n" for byte in head)
-    what = "text" if text else f"nothing Pillow knows (begins with {content[:8].hex(' ')})"
-    return UnreadablePicture(f"{name} is not an image: it looks like {what}.")
+def _find_orientation(image: Image.Image) -> int:
+    """The EXIF orientation, or 1 if there is none that can be read."""
+    try:
+        orientation = image.getexif().get(ORIENTATION)
+    except MemoryError:
+        raise
+    except Exception:
+        return 1  # broken EXIF says nothing about the pixels, which may be whole
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
 
 
 def _turn_upright(image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation, if there is one that can be read."""
+    """Apply the EXIF orientation; of TIFFs, Pillow has done it while loading."""
     from PIL import Image
 
     turn = Image.Transpose
-    try:
-        orientation = image.getexif().get(ORIENTATION)
-    except (SyntaxError, ValueError, TypeError, KeyError, OSError, Warning):
-        return image  # broken EXIF says nothing about the pixels, which are whole
     turns = {
         2: turn.FLIP_LEFT_RIGHT,
         3: turn.ROTATE_180,
@@ -188,25 +190,56 @@ def _turn_upright(image: Image.Image) -> Image.Image:
         7: turn.TRANSVERSE,
         8: turn.ROTATE_90,
     }
+    orientation = _find_orientation(image)
     return image.transpose(turns[orientation]) if orientation in turns else image
 
 
-def _flatten(image: Image.Image, name: str) -> Image.Image:
-    """8-bit RGB of any mode; transparent parts become white."""
+def _count_frames(image: Image.Image) -> list[str]:
+    """A note if there are further frames. In an MPO these are depths and thumbnails."""
+    if image.format == "MPO":
+        return []
+    try:
+        count = getattr(image, "n_frames", 1)
+    except MemoryError:
+        raise
+    except Exception:  # the first frame is whole, and nothing else is wanted
+        return ["first of several frames"]
+    return [f"first of {count} frames"] if count > 1 else []
+
+
+def _flatten(image: Image.Image, name: str) -> tuple[Image.Image, list[str]]:
+    """8-bit RGB of any mode, and notes of what that took; transparent parts become white."""
     from PIL import Image
 
     if image.mode in DEPTH_16 or image.mode == "I":
         values = np.asarray(image)
-        if int(values.min()) >= 0 and int(values.max()) <= 0xFFFF:  # `I` holds 16 bits in PGM
-            return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
+        top = int(values.max())
+        if int(values.min()) >= 0 and top <= 0xFFFF:  # `I` holds 16 bits in PGM
+            dark = [f"only {top.bit_length()} of 16 bits used"] if 0 < top < FULL_16 else []
+            grey = Image.fromarray((values >> 8).astype(np.uint8))
+            return grey.convert("RGB"), ["16 bits scaled to 8", *dark]
     elif image.has_transparency_data:
         layer = image.convert("RGBA")
+        if layer.getchannel("A").getextrema()[0] == 255:
+            return layer.convert("RGB"), []
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, layer).convert("RGB")
+        flat = Image.alpha_composite(white, layer).convert("RGB")
+        return flat, ["transparency laid on white"]
     elif image.mode not in ("F", "LAB"):
-        return image.convert("RGB")
+        flat = image if image.mode == "RGB" else image.convert("RGB")
+        return flat, ["CMYK converted"] if image.mode == "CMYK" else []
     raise UnreadablePicture(
         f"{name} has pixels of mode {image.mode} with no agreed scale; "
         "save it as 8-bit or 16-bit grey or as RGB.",
         "unsupported pixels",
     )
+
+
+def read_size(path: Path) -> tuple[int, int] | None:
+    """Width and height of the upright picture by the file's header; None if it cannot be told."""
+    try:
+        image = _open_image(path.read_bytes(), path.name)
+    except (UnreadablePicture, OSError):
+        return None
+    turned = _find_orientation(image) >= 5 and image.format != "TIFF"  # Pillow turned these
+    return (image.height, image.width) if turned else image.size

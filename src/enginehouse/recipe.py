@@ -15,7 +15,7 @@ from enginehouse.export.export import ExportConfig
 from enginehouse.gates import GateConfig
 from enginehouse.ingest.ingest import IngestConfig
 from enginehouse.measure.measure import MeasureConfig
-from enginehouse.prepare.prepare import PrepareConfig
+from enginehouse.prepare.config import PrepareConfig
 from enginehouse.quantize.record import QuantizeConfig
 from enginehouse.train.train import TrainConfig
 from enginehouse.validate.validate import ValidateConfig

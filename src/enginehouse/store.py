@@ -104,6 +104,10 @@ class Store:
         """Where the index keeps the record of a key."""
         return self.root / "index" / stage / f"{key}.json"
 
+    def memo_path(self, code: str) -> Path:
+        """Where what code with this digest computed of single files is remembered."""
+        return self.root / "memo" / f"{code}.sqlite"
+
     @contextlib.contextmanager
     def lock(self, key: str, waiting: Callable[[], None]) -> Iterator[None]:
         """Hold the lock of a key; `waiting` is called once if another process holds it."""

@@ -295,6 +295,7 @@ def test_declared_libraries_are_the_imported_ones() -> None:
 
     graph = grimp.build_graph("enginehouse", include_external_packages=True, cache_dir=None)
     names = {"PIL": "pillow", "great_expectations": "great-expectations", "sklearn": "scikit-learn"}
+    names |= {"cv2": "opencv-python-headless", "yaml": "pyyaml"}
     plumbing = {"pydantic"} | set(sys.stdlib_module_names)
     stages = [
         path.parent.name

@@ -344,5 +344,5 @@ def test_unusable_data_through_the_command_line(checkout: Checkout) -> None:
     assert "spot has 1" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert len(done.stderr.splitlines()) < 10
-    page = done.stderr.split("Data Docs: file://")[1].strip()
+    page = done.stderr.split("Data report: file://")[1].strip()
     assert Path(page).is_file()

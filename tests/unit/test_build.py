@@ -9,14 +9,15 @@ import pytest
 
 from enginehouse.build.build import build
 from enginehouse.build.record import Engine
-from enginehouse.engine import Target, load_backend, open_engine, run_in_batches
+from enginehouse.engine import Contract, Target, load_backend, open_engine, run_in_batches
 from enginehouse.errors import EngineError, EngineMismatch, RecipeError
 from tests.unit.tiny_engines import CONTRACT, TARGET, make_pictures, open_workspace, seal_onnx
 
 
-def build_engine(folder: Path, target: Target) -> Engine:
+def build_engine(folder: Path, target: Target, contract: Contract = CONTRACT) -> Engine:
     device = load_backend(target.backend).describe_build_device(target)
-    return build(seal_onnx(folder, target.precision), device, target, open_workspace(folder))
+    onnx = seal_onnx(folder, target.precision, contract)
+    return build(onnx, device, target, open_workspace(folder))
 
 
 @pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])

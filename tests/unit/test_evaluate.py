@@ -5,14 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from enginehouse.build.record import Engine
 from enginehouse.engine import Device, load_backend
 from enginehouse.errors import DataError, EngineMismatch, RecipeError
+from enginehouse.evaluate.defects import iter_shown, measure_alarm, score_defects
 from enginehouse.evaluate.evaluate import EvaluateConfig, evaluate, score
 from tests.unit.test_build import build_engine
-from tests.unit.tiny_engines import CLASSES, TARGET, open_workspace, seal_pack
+from tests.unit.tiny_engines import (
+    CLASSES,
+    TARGET,
+    TILED,
+    open_workspace,
+    seal_pack,
+    seal_tiled_pack,
+)
 
 ANSWERS = [0, 0, 0, 1, 1, 2, 1, 0]
 LABELS = [0, 0, 1, 1, 1, 1, 0, 0]  # no picture is labelled blue, and three answers are wrong
@@ -62,6 +71,87 @@ def test_the_same_inputs_give_the_same_scorecard(
     assert cards[0].escapes is None and cards[0].num_good is None
 
 
+def test_tiled_pack_is_scored_by_defects_and_by_folded_pictures(
+    folder: Path, device: Device
+) -> None:
+    red, green, blue = range(3)
+    windows = [
+        # a.png, 32 x 32: one of two defects is found.
+        {"path": "a.png", "x": 0, "y": 0, "answer": green, "label": green, "clean": False},
+        {"path": "a.png", "x": 16, "y": 0, "answer": red, "label": red, "clean": False},
+        {"path": "a.png", "x": 0, "y": 16, "answer": red, "label": red, "clean": True},
+        {"path": "a.png", "x": 16, "y": 16, "answer": red, "label": green, "clean": False},
+        # b.png, 32 x 16: good, and one false alarm.
+        {"path": "b.png", "x": 0, "y": 0, "answer": red, "label": red, "clean": True},
+        {"path": "b.png", "x": 16, "y": 0, "answer": blue, "label": red, "clean": True},
+    ]
+    truth = {"a.png": green, "b.png": red}
+    windows = [{**row, "picture_index": truth[row["path"]]} for row in windows]
+    boxes = [  # the first reaches into the next window, with less than half of it
+        {"path": "a.png", "label": "green", "x": 4, "y": 4, "width": 20, "height": 8},
+        {"path": "a.png", "label": "green", "x": 20, "y": 20, "width": 4, "height": 4},
+        {"path": "a.png", "label": "red", "x": 2, "y": 20, "width": 4, "height": 4},
+    ]
+    pack = seal_tiled_pack(folder, windows, boxes, min_visible=0.5)
+    engine = build_engine(folder, TARGET, TILED)
+    here = open_workspace(folder)
+    card = evaluate(engine, pack, device, EvaluateConfig(), here)
+    assert len(np.load(here.path(card, "predictions.npy"))) == len(windows)
+    assert card.num_pictures == 2
+    assert card.confusion == ((0, 0, 1), (0, 1, 0), (0, 0, 0))
+    assert (card.escapes, card.overkill, card.num_defects, card.num_good) == (0, 1, 1, 1)
+    assert card.defects is not None
+    assert (card.defects.num_boxes, card.defects.num_windows, card.defects.num_clean) == (2, 6, 3)
+    assert card.defects.clean_megapixels == pytest.approx(3 * 256 / 1e6)
+    assert card.defects.recall == 0.5
+    assert card.defects.false_alarms == pytest.approx(1 / (3 * 256 / 1e6))
+    assert [point.limit for point in card.defects.points] == [0.1, 0.3, 1, 3]
+
+
+def test_recall_at_false_alarms_per_megapixel() -> None:
+    # Ten clean windows of a megapixel each, then four with a defect.
+    alarms = np.array([0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.95, 0.75, 0.65, 0.05])
+    windows = pd.DataFrame(
+        {"path": [f"{row}.png" for row in range(14)], "clean": [True] * 10 + [False] * 4}
+    ).assign(x=0, y=0, width=1000, height=1000)
+    boxes = windows[10:].assign(width=50, height=50)
+    probabilities = np.stack([1 - alarms, alarms], axis=1).astype(np.float32)
+    found = score_defects(windows, boxes, probabilities, good=0, min_visible=0.5)
+    assert found is not None
+    assert (found.num_boxes, found.num_clean, found.clean_megapixels) == (4, 10, 10)
+    assert (found.recall, found.false_alarms) == (0.75, 0.4)
+    # 1, 3, 10 and 30 of the ten clean windows may alarm.
+    assert {point.limit: point.recall for point in found.points} == {
+        **{0.1: 0.25, 0.3: 0.75},
+        **{1: 1, 3: 1},
+    }
+    assert [point.threshold for point in found.points] == pytest.approx([0.8, 0.6, 0, 0])
+
+
+def test_no_defect_gives_no_defect_scores() -> None:
+    windows = pd.DataFrame({"path": ["a.png"], "clean": True}).assign(x=0, y=0, width=9, height=9)
+    boxes = pd.DataFrame([("b.png", 1, 1, 2, 2)], columns=["path", "x", "y", "width", "height"])
+    assert score_defects(windows, boxes, np.eye(2, dtype=np.float32)[:1], 0, 0.5) is None
+
+
+def test_windows_of_a_defect() -> None:
+    """Those that show enough of it; of one that none shows enough, those that show most."""
+    windows = pd.DataFrame({"path": "a.png", "x": [0, 10, 20, 30], "y": 0}).assign(
+        width=16, height=16
+    )
+    boxes = pd.DataFrame(
+        [("a.png", 11, 0, 4, 4), ("a.png", 5, 0, 36, 4), ("a.png", 60, 0, 4, 4)],
+        columns=["path", "x", "y", "width", "height"],
+    )
+    rows = [rows.tolist() for _, rows in iter_shown(windows, boxes, min_visible=0.5)]
+    assert rows == [[0, 1], [1, 2], []]
+
+
+def test_very_certain_windows_keep_their_order() -> None:
+    scores = np.array([[1e-9, 1], [1e-12, 1], [1, 1e-9], [1, 1e-12]], np.float32)
+    assert np.argsort(measure_alarm(scores, good=0)).tolist() == [3, 2, 0, 1]
+
+
 def test_class_that_is_never_predicted_counts_as_zero() -> None:
     sure = np.eye(3, dtype=np.float32)
     fields = score(np.array([0, 1]), sure[[0, 0]], CLASSES, "")
@@ -81,6 +171,14 @@ def test_device_record_of_another_machine_is_refused(
 def test_pack_of_other_classes_is_refused(folder: Path, engine: Engine, device: Device) -> None:
     pack = seal_pack(folder, ANSWERS).model_copy(update={"classes": ("cat", "dog", "owl")})
     with pytest.raises(EngineMismatch, match="the pack holds cat, dog, owl"):
+        evaluate(engine, pack, device, EvaluateConfig(), open_workspace(folder))
+
+
+def test_pack_of_another_preparation_is_refused(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    pack = seal_pack(folder, ANSWERS).model_copy(update={"preparation": TILED.preparation})
+    with pytest.raises(EngineMismatch, match=r"tiles=None .* of the pack .* tiles=Tiling"):
         evaluate(engine, pack, device, EvaluateConfig(), open_workspace(folder))
 
 

@@ -20,6 +20,7 @@ from enginehouse.export.checks import check_graph, check_symmetric
 from enginehouse.export.export import ExportConfig, export
 from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion
+from enginehouse.preparation import Cleaning, Preparation
 from enginehouse.prepare.record import Pack
 from enginehouse.quantize.quantize import quantize
 from enginehouse.quantize.record import QuantizeConfig, QuantizedModel
@@ -29,6 +30,7 @@ from tests.unit.tiny_pack import CLASSES, SIZE, draw, open_workspace, seal_pack,
 DATA = DataVersion(digest="d1")
 CONFIG = ExportConfig(num_parity_pictures=16)
 PRECISIONS = ("fp32", "int8")
+PREPARATION = Preparation(size=SIZE, clean=(Cleaning(step="blur", options={"sigma": 1}),))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pack(folder: Path) -> Pack:
-    return seal_pack(folder)
+    return seal_pack(folder, preparation=PREPARATION)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,7 @@ def test_metadata_say_what_it_is(exports: dict[str, OnnxModel], folder: Path) ->
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         assert json.loads(metadata["classes"]) == list(CLASSES)
         assert Contract.model_validate_json(metadata["contract"]) == record.contract
+        assert record.contract.preparation == PREPARATION
         assert (metadata["data"], metadata["precision"]) == ("d1", precision)
         assert (record.data, record.precision) == ("d1", precision)
         assert model.producer_name == "enginehouse"
@@ -174,7 +177,7 @@ def test_unsymmetric_graphs_are_refused(exports: dict[str, OnnxModel], folder: P
 
 def test_a_graph_that_breaks_the_contract_is_refused(path: Path) -> None:
     model = onnx.load(path)
-    contract = Contract(size=SIZE, classes=CLASSES)
+    contract = Contract(preparation=Preparation(size=SIZE), classes=CLASSES)
     check_graph(model, contract)
     with pytest.raises(ExportError, match="the contract wants"):
         check_graph(model, contract.model_copy(update={"classes": ("a", "b")}))

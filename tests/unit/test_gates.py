@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enginehouse.evaluate.record import Scorecard
+from enginehouse.evaluate.record import DefectScores, RecallPoint, Scorecard
 from enginehouse.gates import GateConfig, judge
 
 
@@ -20,6 +20,7 @@ def card(macro_f1: float) -> Scorecard:
         overkill=None,
         num_defects=None,
         num_good=None,
+        defects=None,
     )
 
 
@@ -59,3 +60,36 @@ def test_every_engine_is_held_against_its_own_twin() -> None:
         if not result.passed
     ]
     assert failed == [("precision drop", "b")]
+
+
+def tiled(recall: float) -> Scorecard:
+    """Every picture is defective, and told so: macro F1 says nothing."""
+    point = RecallPoint(limit=1.0, threshold=0.5, recall=recall)
+    defects = DefectScores(
+        num_boxes=100,
+        num_windows=1000,
+        num_clean=900,
+        clean_megapixels=10,
+        recall=1,
+        false_alarms=90,
+        points=(point,),
+    )
+    return card(1.0).model_copy(update={"defects": defects})
+
+
+def test_of_windows_the_defects_found_count_too() -> None:
+    def failed(score: float, twin: float, champion: float) -> list[str]:
+        sides = ({"cpu": tiled(recall)} for recall in (score, twin, champion))
+        results = judge(GateConfig(min_defect_recall=0.8), *sides)
+        assert len(results) == 6
+        return [f"{result.gate}: {result.reason}" for result in results if not result.passed]
+
+    assert failed(0.9, 0.9, 0.9) == []
+    [floor] = failed(0.79, 0.79, 0.79)
+    assert floor == (
+        "quality floor: defects found at 1 false alarm per megapixel 0.7900, wanted at least 0.8000"
+    )
+    assert [reason.partition(":")[0] for reason in failed(0.9, 0.95, 0.96)] == [
+        "precision drop",
+        "champion",
+    ]

@@ -18,7 +18,7 @@ from enginehouse.measure.timing import NUM_WARM_UP, time_alternating
 from enginehouse.prepare.record import Pack
 from enginehouse.train.record import ModelConfig, TrainedModel
 from tests.unit.test_build import build_engine
-from tests.unit.tiny_engines import CLASSES, SIZE, TARGET, open_workspace, seal_pack
+from tests.unit.tiny_engines import CLASSES, CONTRACT, TARGET, open_workspace, seal_pack
 
 
 def test_sides_are_called_in_alternating_order() -> None:
@@ -47,7 +47,7 @@ def seal_model(folder: Path) -> TrainedModel:
         files=here.seal(["weights.safetensors"]),
         model=config,
         classes=CLASSES,
-        size=SIZE,
+        preparation=CONTRACT.preparation,
         mean=(0.5, 0.5, 0.5),
         std=(0.5, 0.5, 0.5),
         val_accuracy=1,

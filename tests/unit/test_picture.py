@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, TiffImagePlugin
 
 from enginehouse.errors import DataError, UnreadablePicture
-from enginehouse.picture import decode_picture, read_picture, resize_picture
+from enginehouse.picture import decode_picture, read_picture, read_size, resize_picture
 
 RAMP = np.tile(np.linspace(0, 65535, 256).astype(np.uint16), (8, 1))
 
@@ -205,3 +205,109 @@ def test_the_error_is_a_data_error_and_survives_pickling() -> None:
     error = pickle.loads(pickle.dumps(refuse(b"")))
     assert isinstance(error, DataError)
     assert (error.reason, str(error)) == ("empty file", "a.jpg is empty (0 bytes).")
+
+
+def note(content: bytes) -> tuple[str, ...]:
+    return decode_picture(io.BytesIO(content), "a.jpg").handling
+
+
+def test_what_was_done_is_noted_and_nothing_of_plain_pictures() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for kind in ("JPEG", "TIFF", "PNG", "WEBP"):
+        turned = decode_picture(io.BytesIO(encode(noise(), kind, exif=exif)), "a")
+        assert turned.handling == ("EXIF orientation 6 applied",)
+        assert (turned.width, turned.height, turned.orientation) == (40, 60, 6)
+    frames = [noise(), noise().rotate(180)]
+    assert note(encode(frames[0], "GIF", save_all=True, append_images=frames[1:])) == (
+        "first of 2 frames",
+    )
+    assert note(encode(frames[0], "MPO", save_all=True, append_images=frames[1:])) == ()
+    assert note(encode(noise().convert("CMYK"), "JPEG")) == ("CMYK converted",)
+    assert note(encode(Image.new("RGBA", (8, 8), (1, 2, 3, 128)), "PNG")) == (
+        "transparency laid on white",
+    )
+    assert note(encode(Image.new("RGBA", (8, 8), (1, 2, 3, 255)), "PNG")) == ()
+    assert note(encode(Image.fromarray(RAMP), "PNG")) == ("16 bits scaled to 8",)
+    assert note(encode(Image.fromarray(RAMP >> 6), "PNG")) == (
+        "16 bits scaled to 8",
+        "only 10 of 16 bits used",
+    )
+    assert note(encode(Image.new("1", (9600, 9600)), "PNG")) == ("halved: 92 million pixels",)
+    for kind in ("JPEG", "PNG", "BMP", "TIFF"):
+        assert note(encode(noise(), kind)) == ()
+
+
+def test_the_format_is_that_of_the_content() -> None:
+    for kind, name in (("JPEG", "JPEG"), ("MPO", "JPEG"), ("PNG", "PNG"), ("BMP", "BMP")):
+        assert decode_picture(io.BytesIO(encode(noise(), kind)), "a.gif").format == name
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+        (b"\xff\x0a\xfa\x1f", "JPEG XL"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"II*\0\x10\0\0\0CR\2\0", "camera raw"),
+        (b"FUJIFILMCCD-RAW 0201", "camera raw"),
+        (b"\0\0\0\x18ftypcrx \0\0\0\1crx isom", "camera raw"),
+    ],
+)
+def test_formats_that_are_not_decoded_are_refused_with_the_remedy(
+    content: bytes, what: str
+) -> None:
+    error = refuse(content + bytes(60))
+    assert error.reason == "unsupported format"
+    assert what in error.message and "JPEG or PNG" in error.message
+
+
+def test_a_digital_negative_is_not_taken_for_its_preview() -> None:
+    for tag, value in ((50706, b"\1\4\0\0"), (254, 1)):
+        tags = TiffImagePlugin.ImageFileDirectory_v2()
+        tags[tag] = value
+        tags[330] = 8
+        assert refuse(encode(noise(), "TIFF", tiffinfo=tags)).reason == "unsupported format"
+
+
+def test_avif_is_decoded() -> None:
+    assert decode(encode(noise(), "AVIF")).shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF", "PNG"])
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_the_size_by_the_header_is_that_of_the_decoded_picture(
+    tmp_path: Path, kind: str, orientation: int
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "a"
+    path.write_bytes(encode(noise(), kind, exif=exif))
+    picture = decode_picture(path)
+    assert read_size(path) == (picture.width, picture.height)
+    path.write_bytes(b"nothing")
+    assert read_size(path) is None
+
+
+def test_a_jpeg_whose_rest_was_filled_up_is_corrupt() -> None:
+    content = encode(noise(200, 150), "JPEG", quality=95)
+    half = len(content) // 2
+    for broken in (content[:half] + bytes(len(content) - half), content[:-2]):
+        assert refuse(broken).reason == "truncated or corrupt"
+    for progressive in (False, True):
+        thumbnail = encode(noise(8, 8), "JPEG")  # has an end marker of its own
+        exif = Image.Exif()
+        exif[0x010E] = thumbnail.hex()
+        whole = encode(noise(), "JPEG", progressive=progressive, exif=exif)
+        assert decode(whole).shape == decode(whole + b"appended").shape == (40, 60, 3)
+
+
+def test_a_png_with_a_wrong_checksum_is_corrupt() -> None:
+    content = bytearray(encode(noise(), "PNG"))
+    content[len(content) // 2] ^= 0x10
+    error = refuse(bytes(content))
+    assert error.reason == "truncated or corrupt"
+    palette = bytearray(encode(noise().convert("P"), "PNG"))
+    palette[palette.index(b"PLTE") + 9] ^= 0xFF
+    assert refuse(bytes(palette)).reason == "truncated or corrupt"

@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from enginehouse.errors import StoreError
+from enginehouse.preparation import Cleaning
 from enginehouse.report.chart import find_ticks, make_chart
 from enginehouse.report.page import PageData
 from enginehouse.report.report import write_plots, write_report
-from tests.report_run import CLASSES, make_page
+from tests.report_run import CLASSES, cut_into_windows, make_page
 
 MEGABYTE = 1_000_000
 
@@ -108,7 +109,9 @@ def test_it_is_one_small_file_that_loads_nothing(page: PageData, tmp_path: Path)
     assert "url(" not in html
     assert "@import" not in html
     links = [str(link["href"]) for link in reader.find("a")]
-    assert all(link.startswith("#") or link == "data_docs/index.html" for link in links)
+    assert all(
+        link.startswith("#") or link in ("data.html", "data_docs/index.html") for link in links
+    )
     assert (tmp_path / "out" / "data_docs" / "index.html").read_text() == "<p>Data Docs</p>"
     ids = {attributes["id"] for _, attributes in reader.tags if "id" in attributes}
     assert {link[1:] for link in links if link.startswith("#")} <= ids
@@ -116,7 +119,7 @@ def test_it_is_one_small_file_that_loads_nothing(page: PageData, tmp_path: Path)
     write_report(tmp_path / "out", page)
     assert [path.name for path in (tmp_path / "out" / "data_docs").iterdir()] == ["index.html"]
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"report.html", "data_docs"}
+    assert written == {"report.html", "data.html", "data_docs"}
 
 
 def test_it_can_be_read_without_seeing(page: PageData, tmp_path: Path) -> None:
@@ -151,6 +154,26 @@ def test_a_run_whose_engine_waits_still_has_a_report(page: PageData, tmp_path: P
     assert "No gate was applied" in text
     assert "has no scores: cannot be built here: <no library>" in text
     assert [path.name for path in write_plots(tmp_path / "out", waiting)] == ["curves.png"]
+
+
+def test_tiled_run_shows_its_windows_and_the_defects_found(page: PageData, tmp_path: Path) -> None:
+    assert "Defects found" not in read(page, tmp_path).text
+    reader = read(cut_into_windows(page), tmp_path)
+    for wanted in (
+        *("Defects found 85.0%", "20 labelled defects", "40 of 80 windows", "2.5 megapixels"),
+        *("at most 0.3 80.0% 75.0%", "1.2, by the engine's own answers 90.0% 85.0%"),
+        *(
+            "of 79 are wrong",
+            "80 windows of 5 classes",
+            "said of the test windows",
+            "Windows used",
+            "Windows/s",
+        ),
+    ):
+        assert wanted in reader.text, wanted
+    alts = [str(image["alt"]) for image in reader.find("img") if "labelled" in str(image["alt"])]
+    assert len(alts) == 12
+    assert all(re.search(r"\.png at 96, \d+: 64 × 64 px: labelled", alt) for alt in alts)
 
 
 def test_many_classes_show_their_commonest_mistakes(page: PageData, tmp_path: Path) -> None:
@@ -209,3 +232,22 @@ def test_a_chart_of_one_epoch_and_of_a_missing_value() -> None:
     assert chart.lines[0].dots == [(193.0, chart.lines[0].dots[0][1])]
     assert chart.lines[1].points == ""
     assert chart.summary == "Loss, epochs 1 to 1: training 0.7 to 0.7."
+
+
+def test_cleaning_is_shown_before_and_after(page: PageData, tmp_path: Path) -> None:
+    assert "Before is on the left" not in read(page, tmp_path).text
+    here, pack = page.workspace, page.road.pack
+    Image.new("RGB", (136, 64), "gray").save(here.scratch / "cleaning-0.png")
+    steps = (Cleaning(step="glare", options={"max_share": 0.05}),)
+    pair = {"file": "cleaning-0.png", "path": "pit/<b>.png", "label": "pit", "change": 0.021}
+    page.road.pack = pack.model_copy(
+        update={
+            "reports": here.seal(["cleaning-0.png"]),
+            "preparation": pack.preparation.model_copy(update={"clean": steps}),
+            "notes": {**pack.notes, "cleaning": [pair], "flagged": [["pit/far.png", "glare: all"]]},
+        }
+    )
+    shown = read(page, tmp_path)
+    for wanted in ("glare (max_share 0.05)", "pit/<b>.png", "changed by 2.1%", "pit/far.png"):
+        assert wanted in shown.text
+    assert any("pit/<b>.png before" in str(image["alt"]) for image in shown.find("img"))

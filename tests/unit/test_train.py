@@ -186,8 +186,8 @@ def test_pictures_under_two_labels_fail_the_preflight(tmp_path: Path) -> None:
     here = open_workspace(tmp_path)
     pack = seal_pack(tmp_path)
     same = np.repeat(read_split(pack, "train", here).pictures[:1], 72, axis=0)
-    np.save(here.scratch / "train.npy", same)
-    broken = pack.model_copy(update={"files": {**pack.files, **here.seal(["train.npy"])}})
+    np.save(here.scratch / "train-00000.npy", same)
+    broken = pack.model_copy(update={"files": {**pack.files, **here.seal(["train-00000.npy"])}})
     still = AugmentConfig(flip_horizontal=False, flip_vertical=False, shift=0, brightness=0)
     with pytest.raises(TrainingError, match="could not be learned by heart"):
         train_tiny(tmp_path, broken, augment=still.model_dump())

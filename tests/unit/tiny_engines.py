@@ -18,12 +18,17 @@ from onnx import TensorProto, helper, numpy_helper
 from enginehouse.artifact import Workspace
 from enginehouse.engine import BatchProfile, Contract, Precision, Target
 from enginehouse.export.record import OnnxModel
+from enginehouse.preparation import Preparation, Tiling
 from enginehouse.prepare.record import Pack
 from enginehouse.store import Store
 
 SIZE = 16
 CLASSES = ("red", "green", "blue")
-CONTRACT = Contract(size=SIZE, classes=CLASSES)
+CONTRACT = Contract(preparation=Preparation(size=SIZE), classes=CLASSES)
+TILED = Contract(  # windows that touch; red is the good class
+    preparation=Preparation(size=SIZE, tiles=Tiling(size=SIZE, overlap=0), good="red"),
+    classes=CLASSES,
+)
 TARGET = Target(batch=BatchProfile(min=1, opt=2, max=4))
 
 
@@ -117,11 +122,13 @@ def open_workspace(folder: Path) -> Workspace:
     return Workspace(store, scratch)
 
 
-def seal_onnx(folder: Path, precision: Precision = "fp32") -> OnnxModel:
+def seal_onnx(
+    folder: Path, precision: Precision = "fp32", contract: Contract = CONTRACT
+) -> OnnxModel:
     here = open_workspace(folder)
     onnx.save(make_graph(precision), here.scratch / "model.onnx")
     return OnnxModel(
-        files=here.seal(["model.onnx"]), contract=CONTRACT, precision=precision, data="d"
+        files=here.seal(["model.onnx"]), contract=contract, precision=precision, data="d"
     )
 
 
@@ -129,7 +136,7 @@ def seal_pack(folder: Path, answers: list[int], labels: list[int] | None = None)
     """A pack whose test split holds pictures of `answers`, labelled so, or as `labels`."""
     here = open_workspace(folder)
     labels = answers if labels is None else labels
-    np.save(here.scratch / "test.npy", make_pictures(answers))
+    np.save(here.scratch / "test-00000.npy", make_pictures(answers))
     rows = [
         {"split": "test", "row": row, "label": CLASSES[label], "class_index": label}
         for row, label in enumerate(labels)
@@ -139,10 +146,44 @@ def seal_pack(folder: Path, answers: list[int], labels: list[int] | None = None)
         here.scratch / "index.parquet"
     )
     return Pack(
-        files=here.seal(["index.parquet", "test.npy"]),
+        files=here.seal(["index.parquet", "test-00000.npy"]),
         classes=CLASSES,
-        size=SIZE,
+        preparation=CONTRACT.preparation,
         counts={"train": 0, "val": 0, "test": len(answers)},
+        mean=(0.5, 0.5, 0.5),
+        std=(0.5, 0.5, 0.5),
+    )
+
+
+def seal_tiled_pack(
+    folder: Path, windows: list[dict[str, Any]], boxes: list[dict[str, Any]], min_visible: float
+) -> Pack:
+    """A pack of windows: its test split holds one of each row's `answer`, labelled `label`.
+
+    Args:
+        windows: path, x, y, answer, label (class indices), clean, picture_index.
+        boxes: path, label, x, y, width, height.
+    """
+    here = open_workspace(folder)
+    np.save(here.scratch / "test-00000.npy", make_pictures([row["answer"] for row in windows]))
+    index = pd.DataFrame(windows)
+    index = index.assign(
+        split="test",
+        row=range(len(index)),
+        class_index=index["label"],
+        label=[CLASSES[label] for label in index["label"]],
+        width=SIZE,
+        height=SIZE,
+    )
+    index[::-1].to_parquet(here.scratch / "index.parquet")
+    columns = ["path", "label", "x", "y", "width", "height"]
+    pd.DataFrame(boxes, columns=columns).to_parquet(here.scratch / "boxes.parquet")
+    return Pack(
+        files=here.seal(["index.parquet", "boxes.parquet", "test-00000.npy"]),
+        classes=CLASSES,
+        preparation=TILED.preparation,
+        min_visible=min_visible,
+        counts={"train": 0, "val": 0, "test": len(index)},
         mean=(0.5, 0.5, 0.5),
         std=(0.5, 0.5, 0.5),
     )

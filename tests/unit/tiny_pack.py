@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from enginehouse.artifact import Report, Workspace, silent
+from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
 from enginehouse.store import Store
 from enginehouse.train.record import TrainedModel
@@ -53,7 +54,7 @@ def seal_pack(
     splits = {"train": train_labels, "val": val_labels, "test": (0, 1, 2)}
     rows = []
     for seed, (split, labels) in enumerate(splits.items()):
-        np.save(here.scratch / f"{split}.npy", draw(labels, seed))
+        np.save(here.scratch / f"{split}-00000.npy", draw(labels, seed))
         rows += [
             {"split": split, "row": row, "label": CLASSES[label], "class_index": label}
             for row, label in enumerate(labels)
@@ -63,13 +64,13 @@ def seal_pack(
     pd.DataFrame(rows[::-1], columns=columns).to_parquet(here.scratch / "index.parquet")
     usual = {
         "classes": CLASSES,
-        "size": SIZE,
+        "preparation": Preparation(size=SIZE),
         "counts": {split: len(labels) for split, labels in splits.items()},
         "mean": (0.48, 0.48, 0.48),
         "std": (0.09, 0.09, 0.09),
     }
     return Pack(
-        files=here.seal(["index.parquet", *(f"{split}.npy" for split in splits)]),
+        files=here.seal(["index.parquet", *(f"{split}-00000.npy" for split in splits)]),
         **{**usual, **fields},
     )
 

@@ -12,6 +12,7 @@ class Engine(Record):
     """The files that the backend wrote, and what they were built for."""
 
     kind: ClassVar[str] = "engine"
+    schema_number: ClassVar[int] = 2
 
     target: Target
     sidecar: Sidecar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,15 @@ from enginehouse.build.record import Engine
 from enginehouse.choices import suggest
 from enginehouse.engine import Device, Probabilities, open_engine, run_in_batches
 from enginehouse.errors import DataError, RecipeError
+from enginehouse.evaluate.defects import score_defects
 from enginehouse.evaluate.fit import check_fit
-from enginehouse.evaluate.record import Scorecard, Split
+from enginehouse.evaluate.record import DefectScores, Scorecard, Split
+from enginehouse.preparation import fold_scores
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import open_pictures
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LIBRARIES = ("numpy", "pandas", "scikit-learn")
 
@@ -25,7 +31,9 @@ class EvaluateConfig(Config):
 
     split: Split = Field("test", description="Split that is scored.")
     good_class: str = Field(
-        "", description="Class that means a good part; escapes and overkill are counted by it."
+        "",
+        description="Class that means a good part; escapes and overkill are counted by it. "
+        "Empty: with tiles the class of a window without defects, else none.",
     )
 
 
@@ -34,9 +42,12 @@ def evaluate(
 ) -> Scorecard:
     """Run every picture of a split through the engine itself and score the answers.
 
+    A tiled pack is scored twice: its windows against the labelled defects, and, after folding
+    as in `predict`, its pictures against their own labels.
+
     Args:
         engine: what is scored.
-        pack: pictures and labels; of the engine's classes and size.
+        pack: pictures and labels; of the engine's classes and preparation.
         device: what the backend's `describe_run_device` says of the engine's target, here and now.
         config: split and good class.
         here: workspace.
@@ -52,21 +63,26 @@ def evaluate(
             f"good_class {config.good_class!r} is none of the classes {', '.join(pack.classes)}.",
             f"Name one of them{suggest(config.good_class, pack.classes)}.",
         )
-    truth = _read_truth(pack, config.split, here)
+    index = _read_index(pack, config.split, here)
     probabilities = _run_split(engine, pack, config.split, here)
     np.save(here.scratch / "predictions.npy", probabilities)
+    truth, defects = index["class_index"].to_numpy(np.int64), None
+    if pack.preparation.tiles:
+        defects = _score_windows(index, probabilities, pack, here)
+        truth, probabilities = _fold_windows(index, probabilities, pack)
     return Scorecard(
         files=here.seal(["predictions.npy"]),
         split=config.split,
         pack=pack.identity,
         classes=pack.classes,
         num_pictures=len(truth),
-        **score(truth, probabilities, pack.classes, config.good_class),
+        defects=defects,
+        **score(truth, probabilities, pack.classes, config.good_class or pack.preparation.good),
     )
 
 
-def _read_truth(pack: Pack, split: Split, here: Workspace) -> NDArray[np.int64]:
-    """True class of every picture of a split, in the order of its array."""
+def _read_index(pack: Pack, split: Split, here: Workspace) -> pd.DataFrame:
+    """The rows of a split, in the order of its array."""
     import pandas as pd
 
     index = pd.read_parquet(here.path(pack, "index.parquet"))
@@ -82,22 +98,45 @@ def _read_truth(pack: Pack, split: Split, here: Workspace) -> NDArray[np.int64]:
             f"{pack.counts[split]}.",
             "Prepare the data again.",
         )
-    return rows["class_index"].to_numpy(np.int64)
+    return rows
 
 
 def _run_split(engine: Engine, pack: Pack, split: Split, here: Workspace) -> Probabilities:
-    pictures = np.load(here.path(pack, f"{split}.npy"), mmap_mode="r")
+    pictures = open_pictures(pack, split, here)
     batch = engine.sidecar.batch
     session = open_engine(here.paths(engine), engine.target, engine.sidecar)
     parts = []
     try:
         for start in range(0, len(pictures), batch.max):
-            part = np.array(pictures[start : start + batch.max])
+            part = pictures[start : start + batch.max]
             parts.append(run_in_batches(session, part, batch))
             here.report(f"evaluate on {split}", start + len(part), len(pictures))
     finally:
         session.close()
     return np.concatenate(parts)
+
+
+def _score_windows(
+    index: pd.DataFrame, probabilities: Probabilities, pack: Pack, here: Workspace
+) -> DefectScores | None:
+    import pandas as pd
+
+    good = pack.preparation.good
+    boxes = pd.read_parquet(here.path(pack, "boxes.parquet"))
+    defects = boxes[boxes["label"] != good]
+    return score_defects(index, defects, probabilities, pack.classes.index(good), pack.min_visible)
+
+
+def _fold_windows(
+    index: pd.DataFrame, probabilities: Probabilities, pack: Pack
+) -> tuple[NDArray[np.int64], Probabilities]:
+    """Truth and probabilities of whole pictures, in the order in which they first occur."""
+    truth, folded = [], []
+    for _, windows in index.reset_index(drop=True).groupby("path", sort=False):
+        truth.append(int(windows["picture_index"].iloc[0]))
+        scores = probabilities[windows.index.to_numpy()]
+        folded.append(fold_scores(scores, pack.classes, pack.preparation.good))
+    return np.array(truth, np.int64), np.stack(folded)
 
 
 def score(

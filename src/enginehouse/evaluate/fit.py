@@ -9,17 +9,23 @@ from enginehouse.prepare.record import Pack
 
 
 def check_fit(engine: Engine, pack: Pack, device: Device) -> None:
-    """Refuse an engine of other classes or size than the pack's, and a device that is not here.
+    """Refuse an engine of other classes or preparation, and a device that is not here.
 
     Raises:
         EngineMismatch: says what is wanted and what is here.
         Unavailable: this machine cannot run the engine.
     """
     contract = engine.sidecar.contract
-    if (contract.classes, contract.size) != (pack.classes, pack.size):
+    if contract.classes != pack.classes:
         raise EngineMismatch(
-            f"The engine knows the classes {', '.join(contract.classes)} at {contract.size} px; "
-            f"the pack holds {', '.join(pack.classes)} at {pack.size} px.",
+            f"The engine knows the classes {', '.join(contract.classes)}; the pack holds "
+            f"{', '.join(pack.classes)}.",
+            "Use the pack that the engine's model was trained with.",
+        )
+    if contract.preparation != pack.preparation:
+        raise EngineMismatch(
+            f"The engine takes pictures prepared with {contract.preparation}; those of the pack "
+            f"were prepared with {pack.preparation}.",
             "Use the pack that the engine's model was trained with.",
         )
     local = load_backend(engine.sidecar.backend).describe_run_device(engine.target)

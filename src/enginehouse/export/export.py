@@ -19,6 +19,7 @@ from enginehouse.export.parity import compare
 from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import open_pictures
 from enginehouse.quantize.record import STATE, QuantizedModel
 from enginehouse.train.network import build_network, load_network
 from enginehouse.train.record import TrainedModel
@@ -79,7 +80,7 @@ def export(
     else:
         net, precision = load_network(model, here), FP32
     served = wrap_network(net, model)
-    contract = Contract(size=model.size, classes=model.classes)
+    contract = Contract(preparation=model.preparation, classes=model.classes)
     metadata = {
         "classes": json.dumps(contract.classes),
         "contract": contract.model_dump_json(),
@@ -120,15 +121,14 @@ def _restore_network(model: QuantizedModel, here: Workspace) -> torch.nn.Module:
 
 def _pick_pictures(pack: Pack, wanted: int, here: Workspace) -> Pictures:
     """Validation pictures, evenly spread over the split."""
-    pictures = np.load(here.path(pack, "val.npy"), mmap_mode="r")
+    pictures = open_pictures(pack, "val", here)
     if not len(pictures):
         raise ExportError(
             "The validation split holds no pictures to compare torch and ONNX on.",
             "Add data, or give that split a larger share in the recipe.",
         )
     rows = np.linspace(0, len(pictures) - 1, min(wanted, len(pictures))).round().astype(int)
-    chosen: Pictures = np.array(pictures[rows])
-    return chosen
+    return pictures[rows]
 
 
 def _check_parity(parity: dict[str, float], precision: Precision, limit: float) -> None:

@@ -16,6 +16,7 @@ class OnnxModel(Record):
     """
 
     kind: ClassVar[str] = "onnx"
+    schema_number: ClassVar[int] = 2
 
     contract: Contract
     precision: Precision

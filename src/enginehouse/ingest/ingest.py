@@ -1,131 +1,154 @@
-"""Ingest: any label format becomes one manifest; what cannot be used is quarantined by name."""
+"""Ingest: whatever arrives becomes one manifest; what cannot be used is said by name.
+
+The way of every picture: its labels are read by a format, it is selected, decoded and described,
+its boxes are settled, and it becomes a row.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from enginehouse.artifact import Config, Source, Workspace
-from enginehouse.choices import Choice, load_choice
-from enginehouse.errors import DataError, UnreadablePicture
+from enginehouse.choices import Choice
+from enginehouse.files import Files
+from enginehouse.ingest.account import Account
+from enginehouse.ingest.choose import Chosen, choose_reading
+from enginehouse.ingest.classes import ImageClass, find_undeclared, make_rule
+from enginehouse.ingest.conflicts import find_conflicts
+from enginehouse.ingest.decode import decode_pictures
+from enginehouse.ingest.patterns import PathPattern, check_pattern
 from enginehouse.ingest.record import DataVersion, Manifest
-from enginehouse.ingest.statistics import measure_picture
-from enginehouse.picture import decode_picture
+from enginehouse.ingest.rows import write_rows
+from enginehouse.ingest.selection import Selection, select_pictures
+from enginehouse.ingest.surroundings import (
+    list_junk,
+    look_around,
+    show_name,
+    take_out_odd_names,
+)
+from enginehouse.labels import LabelOptions
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-LIBRARIES = ("pillow", "numpy", "pandas", "pyarrow")
-
-COLUMNS = ("path", "md5", "pixels", "width", "height", "mode", "label", "part")
-STATISTICS = ("brightness", "contrast", "sharpness")
+LIBRARIES = ("imagehash", "loky", "numpy", "opencv-python-headless", "pillow", "pyarrow")
+TABLES = ("manifest.parquet", "boxes.parquet", "quarantine.parquet", "findings.parquet")
 
 
 class IngestConfig(Config):
-    """How labels and parts are read."""
+    """How labels, classes, parts and times are read."""
 
-    format: Annotated[str, Choice("formats")] = Field(
-        "class_folders", description="Label format of the data set."
+    format: Annotated[str, Choice("formats", every="auto")] = Field(
+        "auto", description="Label format of the data set; auto: recognised by content."
+    )
+    label_file: str = Field(
+        "",
+        max_length=1000,
+        description="The one label file to read, as a path from the data folder; empty: all.",
+    )
+    labels: LabelOptions = Field(LabelOptions(), description="How label files are read.")
+    image_class: ImageClass = Field(
+        "any_box",
+        description="Class of a picture of which only boxes are labelled: defect_label if it has "
+        "any; the commonest label; or all its labels joined with +. Without boxes: good_label.",
+    )
+    good_label: str = Field(
+        "normal", min_length=1, max_length=200, description="Class of a picture without boxes."
+    )
+    defect_label: str = Field(
+        "defect", min_length=1, max_length=200, description="Class of a picture with any box."
+    )
+    unlisted: Literal["auto", "good", "left out"] = Field(
+        "auto",
+        description="What a picture is that the labels do not mention; auto: as the format says.",
     )
     group_pattern: str = Field(
         "",
         max_length=200,
-        description="Regular expression on the file name whose first group is the part id; "
-        "pictures of one part stay in one split. Empty: every picture is its own part.",
+        description="Regular expression, searched for in the path from the data folder; its groups "
+        "make the part id. Pictures of one part stay in one split. Empty: every picture is its "
+        "own part.",
+    )
+    time_pattern: str = Field(
+        "",
+        max_length=200,
+        description="Likewise; its groups make a time that can be sorted.",
     )
 
     @field_validator("group_pattern")
     @classmethod
-    def _check_pattern(cls, text: str) -> str:
-        try:
-            groups = re.compile(text).groups
-        except re.error as error:
-            raise ValueError(f"group_pattern {text!r} is no regular expression: {error}") from error
-        if text and groups < 1:
-            raise ValueError(f"group_pattern {text!r} has no group; put the part id in (...)")
-        return text
+    def _check_group(cls, text: str) -> str:
+        return check_pattern("group_pattern", text)
+
+    @field_validator("time_pattern")
+    @classmethod
+    def _check_time(cls, text: str) -> str:
+        return check_pattern("time_pattern", text)
 
 
 def ingest(data: DataVersion, config: IngestConfig, here: Workspace) -> Manifest:
     """Read, check and describe every file of a data version.
 
+    Whatever is wrong with the data ends in the tables; see docs/manifest.md.
+
     Raises:
-        DataError: no picture could be used, or a file changed since the version was taken.
+        DataError: a file changed since the version was taken.
     """
-    source = here.source(data.digest)
-    labels, rejected = load_choice("formats", config.format).read_labels(source.listing)
-    rows: list[dict[str, Any]] = []
-    with ThreadPoolExecutor() as pool:  # Pillow and hashlib let go of the interpreter lock
-        described = pool.map(lambda path: describe_file(source, path), labels)
-        for path, row in zip(labels, described, strict=True):
-            if isinstance(row, UnreadablePicture):
-                rejected[path] = (row.reason, row.message)
-            else:
-                part = _find_part(path, config.group_pattern)
-                rows.append({"path": path, "label": labels[path], "part": part, **row})
-            here.report("reading pictures", len(rows) + len(rejected), len(labels))
-    if not rows:
-        raise DataError(
-            f"None of the {len(source.listing)} files can be used; the first: "
-            + "; ".join(f"{path}: {why[0]}" for path, why in list(rejected.items())[:3]),
-            "Point at a folder whose sub-folders are the classes and hold pictures.",
-        )
-    _write_table(here, "manifest.parquet", rows, [*COLUMNS, *STATISTICS])
-    quarantine = [{"path": p, "reason": r, "detail": d} for p, (r, d) in sorted(rejected.items())]
-    _write_table(here, "quarantine.parquet", quarantine, ["path", "reason", "detail"])
+    files, account = _list_files(here.source(data.digest), data, config.label_file)
+    chosen = choose_reading(files, config.format, config.label_file, config.labels)
+    selection = _select(files, chosen, config)
+    account.left_out += [*list_junk(files), *chosen.reading.left_out, *selection.left_out]
+    account.findings += chosen.reading.findings
+    account.findings += find_undeclared(chosen.reading, config.labels.classes)
+    read = {*chosen.label_files, *chosen.compared, *(finding.file for finding in account.findings)}
+    account.findings += look_around(files, read)
+    described = here.scratch / "described.parquet"
+    decode_pictures(files, selection, account, described, here)
+    conflicts = find_conflicts(described, selection.say)
+    account.left_out += conflicts
+    patterns = [
+        PathPattern("ingest.group_pattern", config.group_pattern, "each is a part of its own"),
+        PathPattern("ingest.time_pattern", config.time_pattern, "they have no time"),
+    ]
+    unsure = {item.file for item in conflicts}
+    num_rows, num_boxes = write_rows(described, selection, unsure, patterns, account, here.scratch)
+    account.write(here.scratch)
+    rule = selection.rule
     return Manifest(
-        files=here.seal(["manifest.parquet", "quarantine.parquet"]),
-        classes=tuple(sorted(set(labels.values()))),
-        num_rows=len(rows),
-        num_quarantined=len(rejected),
+        files=here.seal(TABLES),
+        format=chosen.format,
+        classes=selection.list_classes(),
+        labels=rule.vocabulary,
+        label_ids=chosen.reading.class_ids,
+        good=rule.good if rule.boxed else "",
+        image_class=rule.image_class if rule.boxed else "",
+        defect=rule.defect if rule.boxed else "",
+        num_rows=num_rows,
+        num_boxes=num_boxes,
+        num_quarantined=len(account.left_out),
+        num_errors=account.num_errors,
     )
 
 
-def describe_file(source: Source, path: str) -> dict[str, Any] | UnreadablePicture:
-    """One row of the manifest, or why the file cannot be used.
-
-    Raises:
-        DataError: its content is no longer what the data version says.
-    """
-    content = (source.folder / path).read_bytes()
-    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if md5 != source.listing[path]:
-        raise DataError(
-            f"{path} changed while the run was reading it (MD5 {md5}, the data version has "
-            f"{source.listing[path]}).",
-            "Run again when nothing writes into the data folder.",
-        )
-    try:
-        picture = decode_picture(BytesIO(content), path)
-    except UnreadablePicture as error:
-        return error
-    shape = f"{picture.array.shape}".encode()
-    return {
-        "md5": md5,
-        "pixels": hashlib.sha256(shape + picture.array.tobytes()).hexdigest(),
-        "width": picture.width,
-        "height": picture.height,
-        "mode": picture.mode,
-        **measure_picture(picture.array),
-    }
+def _list_files(source: Source, data: DataVersion, label_file: str) -> tuple[Files, Account]:
+    listing, odd = take_out_odd_names(source.listing)
+    files = Files(
+        source.folder,
+        listing,
+        tuple(map(show_name, data.empty_folders)),
+        tuple(map(show_name, data.links)),
+        label_file if label_file in listing else "",
+    )
+    return files, Account(odd)
 
 
-def _find_part(path: str, pattern: str) -> str:
-    found = re.search(pattern, Path(path).name) if pattern else None
-    return found.group(1) if found and found.group(1) else path
-
-
-def _write_table(
-    here: Workspace, name: str, rows: Iterable[dict[str, Any]], columns: list[str]
-) -> None:
-    import pandas as pd
-
-    table: pd.DataFrame = pd.DataFrame(list(rows), columns=columns)
-    table.to_parquet(here.scratch / name, index=False)
+def _select(files: Files, chosen: Chosen, config: IngestConfig) -> Selection:
+    reading = chosen.reading
+    rule = make_rule(
+        reading,
+        config.labels.classes,
+        config.image_class,
+        config.good_label,
+        config.defect_label,
+    )
+    unlisted = reading.unlisted if config.unlisted == "auto" else config.unlisted
+    return select_pictures(files, reading, rule, unlisted, chosen.label_files)

@@ -19,6 +19,7 @@ from enginehouse.measure.eager import open_eager
 from enginehouse.measure.record import Latency
 from enginehouse.measure.timing import time_alternating
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import open_pictures
 from enginehouse.processor import count_cores
 from enginehouse.train.record import TrainedModel
 
@@ -111,5 +112,4 @@ def _read_pictures(pack: Pack, batch: int, here: Workspace) -> Pictures:
     if not pack.counts["test"]:
         raise DataError("The test split holds no pictures.", "Add data, or enlarge that split.")
     rows = np.arange(batch) % pack.counts["test"]
-    pictures: Pictures = np.load(here.path(pack, "test.npy"), mmap_mode="r")[rows]
-    return pictures
+    return open_pictures(pack, "test", here)[rows]

@@ -1,38 +1,33 @@
-"""Prepare: drop repeats, split by part and content so nothing leaks, resize once, pack."""
+"""Prepare: drop repeats, split by part and content so nothing leaks, clean, cut, resize, pack."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from pydantic import Field
-
-from enginehouse.artifact import Config, Source, Workspace
+from enginehouse.artifact import Workspace
 from enginehouse.errors import DataError
 from enginehouse.ingest.record import DataVersion, Manifest
-from enginehouse.picture import read_picture
+from enginehouse.prepare.config import PrepareConfig
+from enginehouse.prepare.pack import measure_channels, pack_pictures
+from enginehouse.prepare.pairs import draw_pairs
 from enginehouse.prepare.record import Pack
-from enginehouse.prepare.split import SPLITS, assign_splits
-from enginehouse.store import hash_file
+from enginehouse.prepare.split import SPLITS, assign_splits, drop_repeats
+from enginehouse.prepare.windows import (
+    list_shown,
+    list_window_classes,
+    make_index,
+    make_window_rule,
+    plan_pictures,
+    plan_windows,
+)
 from enginehouse.validate.record import Validated
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LIBRARIES = ("numpy", "pandas", "pillow", "pyarrow")
-
-
-class PrepareConfig(Config):
-    """Size of the pictures and how they are split."""
-
-    size: int = Field(
-        128, ge=16, le=1024, multiple_of=8, description="Side of the square input in pixels."
-    )
-    val_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for validation.")
-    test_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for the test.")
-    seed: int = Field(0, ge=0, description="Seed of the split.")
+LIBRARIES = ("loky", "numpy", "pandas", "pillow", "pyarrow")
+NUM_NAMED = 5
 
 
 def prepare(
@@ -45,82 +40,86 @@ def prepare(
     """Split and pack the accepted pictures.
 
     Raises:
-        DataError: the manifest was not let through, a class cannot be split, or a picture
-            changed since it was ingested.
+        DataError: the manifest was not let through, a picture has no label, a class cannot be
+            split, tiles are wanted without boxes, or a picture changed since it was ingested.
     """
     import pandas as pd
 
     if validated.manifest != manifest.identity or validated.failures:
         raise DataError("This manifest was not let through.", "Mend the data and run again.")
     table = pd.read_parquet(here.path(manifest, "manifest.parquet"))
-    kept = table.drop_duplicates("pixels").reset_index(drop=True)
-    kept["split"] = assign_splits(kept, config.val_share, config.test_share, config.seed)
-    kept["class_index"] = kept["label"].map(manifest.classes.index)
+    boxes = pd.read_parquet(here.path(manifest, "boxes.parquet"))
+    boxes = boxes[boxes["label"] != manifest.good].reset_index(drop=True)  # only defects
+    _check_labels(table, manifest.classes)
+    kept = drop_repeats(table, config)
+    kept["split"] = assign_splits(kept, config)
+    preparation = config.make_preparation(manifest.good)
+    classes = manifest.classes
+    if config.tiles:
+        rule = make_window_rule(manifest, boxes)
+        classes = list_window_classes(rule, boxes)
+        plans = plan_windows(kept, boxes, rule, preparation, config.tiles)
+    else:
+        plans = plan_pictures(kept, preparation)
+    plans.sort(key=lambda plan: (SPLITS.index(plan.split), plan.path))
+    index = make_index(plans, classes, tiled=config.tiles is not None)
+    _check_training(index, classes)
+
     source = here.source(data.digest)
-    index = []
-    for split in SPLITS:
-        rows = kept[kept["split"] == split].reset_index(drop=True)
-        _pack_pictures(source, rows, config.size, here.scratch / f"{split}.npy", here)
-        index.append(rows.assign(row=range(len(rows))))
-    columns = ["split", "row", "path", "label", "class_index", "part"]
-    pd.concat(index)[columns].to_parquet(here.scratch / "index.parquet", index=False)
-    mean, std = measure_channels(here.scratch / "train.npy")
+    shipment = pack_pictures(plans, source, preparation, here)
+    pairs: list[Any] = []
+    if config.clean:
+        pairs = draw_pairs(plans, shipment.changes, source, preparation, here)
+    index.to_parquet(here.scratch / "index.parquet", index=False)
+    if config.tiles:
+        list_shown(plans, boxes).to_parquet(here.scratch / "boxes.parquet", index=False)
+    tables = ["index.parquet", *(["boxes.parquet"] if config.tiles else ())]
+    mean, std = measure_channels(shipment.levels)
     return Pack(
-        files=here.seal([*(f"{split}.npy" for split in SPLITS), "index.parquet"]),
-        notes={"dropped_duplicates": _list_repeats(table)},
-        classes=manifest.classes,
-        size=config.size,
-        counts={split: int((kept["split"] == split).sum()) for split in SPLITS},
+        files=here.seal([*tables, *shipment.names]),
+        reports=here.seal([pair["file"] for pair in pairs]),
+        notes={
+            "dropped_duplicates": _list_repeats(table, kept),
+            "pictures": dict(Counter(plan.split for plan in plans)),
+            "cleaning": pairs,
+            "flagged": [list(row) for row in shipment.flagged],
+        },
+        classes=classes,
+        preparation=preparation,
+        min_visible=config.tiles.min_visible if config.tiles else 0.0,
+        counts={split: int((index["split"] == split).sum()) for split in SPLITS},
         mean=mean,
         std=std,
     )
 
 
-def _pack_pictures(
-    source: Source, rows: pd.DataFrame, size: int, path: Path, here: Workspace
-) -> None:
-    header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), 3, size, size)}
-
-    def read(row: Any) -> np.ndarray[Any, Any]:
-        file = source.folder / row.path
-        if hash_file(file, "md5") != row.md5:
-            raise DataError(
-                f"{row.path} changed while the run was going on.",
-                "Run again when nothing writes into the data folder.",
-            )
-        return read_picture(file, size)
-
-    # Written, not mapped: a full disk then is an error, where a mapping would be killed.
-    with ThreadPoolExecutor() as pool, path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, header)
-        for done, picture in enumerate(pool.map(read, rows.itertuples(index=False)), start=1):
-            stream.write(picture.tobytes())
-            here.report(f"packing {path.stem}", done, len(rows))
+def _check_labels(table: pd.DataFrame, classes: tuple[str, ...]) -> None:
+    """Every picture has a class: one without would be trained on as something, or go missing."""
+    if strangers := table["path"][~table["label"].isin(classes)].tolist():
+        raise DataError(
+            f"{len(strangers)} picture(s) have no label among {', '.join(classes)}: "
+            f"{', '.join(strangers[:NUM_NAMED])}{', ...' if len(strangers) > NUM_NAMED else ''}.",
+            "Label them, or take them out of the data.",
+        )
 
 
-def measure_channels(
-    path: Path,
-) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Mean and standard deviation per channel of a packed array, on the 0..1 scale.
-
-    Taken from a histogram of whole numbers, so the result is the same on every machine.
-    """
-    pack = np.load(path, mmap_mode="r")
-    counts = np.zeros((3, 256), np.int64)
-    for picture in pack:
-        for channel in range(3):
-            counts[channel] += np.bincount(picture[channel].ravel(), minlength=256)
-    levels = np.arange(256)
-    total = counts.sum(axis=1)
-    mean = (counts * levels).sum(axis=1) / total
-    variance = (counts * levels**2).sum(axis=1) / total - mean**2
-    std = np.sqrt(np.maximum(variance, 1.0))  # at least one grey level, so a flat set divides well
-    r, g, b = (round(float(x) / 255, 6) for x in mean)
-    sr, sg, sb = (round(float(x) / 255, 6) for x in std)
-    return (r, g, b), (sr, sg, sb)
+def _check_training(index: pd.DataFrame, classes: tuple[str, ...]) -> None:
+    """A class that is not in training could never be told."""
+    learnt = set(index["label"][index["split"] == "train"])
+    if missing := [label for label in classes if label not in learnt]:
+        raise DataError(
+            f"Nothing of {', '.join(missing)} is in training.",
+            "Add such pictures, in other parts than those in val and test; or take the class out. "
+            "With prepare.tiles, a lower min_visible or larger windows show more of each box; and "
+            "with ingest.image_class any_box all defects are one class.",
+        )
 
 
-def _list_repeats(table: pd.DataFrame) -> list[Any]:
-    first = table.groupby("pixels")["path"].transform("first")
-    repeats = table.duplicated("pixels")
-    return [list(pair) for pair in zip(table["path"][repeats], first[repeats], strict=True)]
+def _list_repeats(table: pd.DataFrame, kept: pd.DataFrame) -> list[Any]:
+    """Each dropped picture with the one that is kept for it."""
+    kept_for = dict(zip(kept["pixels"], kept["path"], strict=True))
+    pairs = [
+        [path, kept_for[pixels]]
+        for path, pixels in zip(table["path"], table["pixels"], strict=True)
+    ]
+    return [pair for pair in pairs if pair[0] != pair[1]]

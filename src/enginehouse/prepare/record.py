@@ -5,23 +5,47 @@ from __future__ import annotations
 from typing import ClassVar
 
 from enginehouse.artifact import Record
+from enginehouse.preparation import Preparation
 
 
 class Pack(Record):
-    """Decoded pictures of one size, split: what training, calibration and evaluation read.
+    """Prepared pictures, split: what training, calibration and evaluation read.
 
-    Files: `train.npy`, `val.npy`, `test.npy`: uint8 [n, 3, size, size], RGB; and `index.parquet`
-    with the columns split, row (position in the array), path, label, class_index, part.
+    Without tiles a row is a picture; with tiles it is a window of one.
+
+    Files: shards `train-00000.npy`, `train-00001.npy`, ..., and likewise `val` and `test`: uint8
+    [n, 3, size, size], RGB, read through `shards.py`; and `index.parquet`, in the order of the
+    shards, with the columns split, row (position in the split), path, label, class_index, part.
+
+    With tiles, the index has four more things to say of a window: x, y, width, height (where it
+    lies, in pixels of the picture in the file, as boxes do); clean (no box touches it at all);
+    and picture_index (class of the whole picture, among `classes`). A window that shows too
+    little of its boxes to bear a label is left out of `train`; in `val` and `test` it is labelled
+    good, and not clean. Then there is also `boxes.parquet`: path, label, x, y, width, height of
+    every box on the pictures of `val` and `test`.
+
+    Reports: `cleaning-0.png`, ...: a picture before and after cleaning; notes["cleaning"] says
+    which.
 
     Attributes:
-        counts: pictures per split.
+        classes: of the rows, in index order; with tiles those that a window can have, good first.
+        preparation: what was done to each decoded picture.
+        min_visible: share of a box that a window must show to bear its label; 0 without tiles.
+        counts: rows per split.
         mean, std: per channel, over the training split, on the 0..1 scale.
     """
 
     kind: ClassVar[str] = "pack"
+    schema_number: ClassVar[int] = 2
 
     classes: tuple[str, ...]
-    size: int
+    preparation: Preparation
+    min_visible: float = 0.0
     counts: dict[str, int]
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    @property
+    def size(self) -> int:
+        """Side of a prepared picture, in pixels."""
+        return self.preparation.size

@@ -65,12 +65,15 @@ def quantize(
             }
         },
         config=config,
-        **{name: getattr(model, name) for name in ("model", "classes", "size", "mean", "std")},
+        **{
+            name: getattr(model, name)
+            for name in ("model", "classes", "preparation", "mean", "std")
+        },
     )
 
 
 def _check_fit(model: TrainedModel, pack: Pack) -> None:
-    for field in ("classes", "size", "mean", "std"):
+    for field in ("classes", "preparation", "mean", "std"):
         wanted, found = getattr(model, field), getattr(pack, field)
         if wanted != found:
             raise QuantizationError(

@@ -32,5 +32,6 @@ class QuantizedModel(Normalised):
     """
 
     kind: ClassVar[str] = "quantized"
+    schema_number: ClassVar[int] = 2
 
     config: QuantizeConfig

@@ -1,9 +1,11 @@
-"""What a report is made of: one run, its verdict, and where its bytes are."""
+"""What a report is made of: one run, its verdict, its bytes; and how a page is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from enginehouse.artifact import Source, Workspace
 from enginehouse.engine import Target
@@ -11,6 +13,8 @@ from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
+
+DOCS = "data_docs"  # folder of Great Expectations' pages beside a page of ours
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class PageData:
         verdict: one or two words: `champion`, `candidate`, `rejected`, `waiting` ...
         headline: the verdict as one sentence.
         lineage: label to value: data version, git commit, model version ...
+        data_page: the page of the data report.
         stages: place, whether it was cached, the reason, and seconds of work.
     """
 
@@ -37,12 +42,18 @@ class PageData:
     verdict: str
     headline: str
     lineage: Mapping[str, str]
+    data_page: Path
     stages: Sequence[tuple[str, bool, str, float]]
 
     @property
     def target(self) -> Target:
         """The first required target: its engine is what ships."""
         return next(target for target in self.recipe.targets if target.required)
+
+    @property
+    def samples(self) -> str:
+        """What the network is shown: whole `pictures`, or the `windows` that they are cut into."""
+        return "windows" if self.road.pack.preparation.tiles else "pictures"
 
     @property
     def shipped(self) -> Scorecard | None:
@@ -53,3 +64,19 @@ class PageData:
     def reference(self) -> Scorecard | None:
         """The scorecard of its fp32 twin; None when that could not be run here."""
         return self.road.scorecards.get(self.recipe.reference.name)
+
+
+def render_page(template: str, path: Path, names: Mapping[str, Any]) -> Path:
+    """Write a page from a template beside this file; returns its path."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,  # file names, labels and messages were written by others
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    draft = path.with_name(f".{path.name}")  # who finds the page finds it whole
+    draft.write_text(environment.get_template(template).render(names), encoding="utf-8")
+    return draft.replace(path)

@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from enginehouse.report.gallery import make_predictions, make_quarantine, show_first_batch
+from enginehouse.report.cleaning import make_cleaning
+from enginehouse.report.gallery import make_predictions, show_first_batch
 from enginehouse.report.history import make_charts, make_epochs
-from enginehouse.report.page import PageData
+from enginehouse.report.page import DOCS, PageData, render_page
 from enginehouse.report.plots import draw_confusion, draw_curves
+from enginehouse.report.quarantine import make_quarantine
 from enginehouse.report.tables import (
     describe_splits,
     list_engines,
@@ -17,19 +19,20 @@ from enginehouse.report.tables import (
     list_parity,
     list_recalls,
     make_confusion,
+    make_defects,
     make_latency,
     make_repeats,
     name_engine,
 )
 
 TEMPLATE = "page.html.j2"
+DATA_PAGE = "data.html"
 PLOT_DPI = 120
-DOCS = "data_docs"
 TONES = {"champion": "good", "candidate": "new", "rejected": "bad", "waiting": "warn"}
 
 
 def write_report(folder: Path, page: PageData) -> Path:
-    """Write `report.html`, which loads nothing, and the `data_docs` that it links to.
+    """Write `report.html`, which loads nothing, and what it links to: data report, `data_docs`.
 
     Args:
         folder: made if missing; files of the same names are replaced.
@@ -41,24 +44,12 @@ def write_report(folder: Path, page: PageData) -> Path:
     Raises:
         StoreError: bytes of the run are gone from the store.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / DOCS).exists():  # pages of an earlier run have other names
         shutil.rmtree(folder / DOCS)
     page.workspace.copy_out(page.road.validated, folder, reports=True)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,  # file names, labels and messages were written by others
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    path = folder / "report.html"
-    html = environment.get_template(TEMPLATE).render(_collect(page))
-    draft = path.with_name(f".{path.name}")  # who finds the page finds it whole
-    draft.write_text(html, encoding="utf-8")
-    return draft.replace(path)
+    shutil.copyfile(page.data_page, folder / DATA_PAGE)
+    return render_page(TEMPLATE, folder / "report.html", _collect(page))
 
 
 def write_plots(folder: Path, page: PageData) -> list[Path]:
@@ -92,11 +83,14 @@ def _collect(page: PageData) -> dict[str, Any]:
         "predictions": make_predictions(page),
         "recalls": list_recalls(page),
         "confusion": make_confusion(page),
+        "defects": make_defects(page),
         "latency": make_latency(page),
         "splits": describe_splits(page),
+        "data_page": DATA_PAGE,
         "docs": docs if docs in page.road.validated.reports else "",
-        "quarantine": make_quarantine(page),
+        "quarantine": make_quarantine(page.workspace, page.road.manifest, page.source),
         "repeats": make_repeats(page),
+        "cleaning": make_cleaning(page),
         "charts": make_charts(page),
         "epochs": make_epochs(page),
         "first_batch": show_first_batch(page),

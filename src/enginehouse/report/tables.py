@@ -45,6 +45,9 @@ def _list_quality(page: PageData) -> list[Figure]:
             Figure("Escapes", f"{card.escapes} of {card.num_defects}", "defects passed as good"),
             Figure("Overkill", f"{card.overkill} of {card.num_good}", "good parts rejected"),
         ]
+    if card.defects is not None:
+        detail = f"of {card.defects.num_boxes} labelled ones, by the engine's own answers"
+        figures.append(Figure("Defects found", f"{card.defects.recall:.1%}", detail))
     return figures
 
 
@@ -66,7 +69,7 @@ def _count_pictures(page: PageData) -> Figure:
     num_used = sum(page.road.pack.counts.values())
     num_quarantined, num_repeats = page.road.manifest.num_quarantined, make_repeats(page)["num"]
     detail = f"quarantined: {num_quarantined}, repeated: {num_repeats}"
-    return Figure("Pictures used", str(num_used), detail)
+    return Figure(f"{page.samples.title()} used", str(num_used), detail)
 
 
 def name_engine(page: PageData) -> str:
@@ -124,6 +127,24 @@ def make_confusion(page: PageData) -> dict[str, Any]:
     return {"classes": card.classes, "rows": rows, "pairs": []}
 
 
+def make_defects(page: PageData) -> dict[str, Any]:
+    """What share of the labelled defects is found at how many false alarms; {} untiled."""
+    if page.shipped is None or page.shipped.defects is None:
+        return {}
+    own, twin = page.shipped.defects, page.reference.defects if page.reference else None
+    others = {point.limit: point.recall for point in twin.points} if twin else {}
+    rows = [(f"at most {p.limit:g}", others.get(p.limit), p.recall) for p in own.points]
+    if own.false_alarms is not None:
+        answers = f"{own.false_alarms:.2g}, by the engine's own answers"
+        rows.append((answers, twin.recall if twin else None, own.recall))
+    shown = [(name, *map(_show_share, recalls)) for name, *recalls in rows]
+    return {"scores": own, "rows": shown}
+
+
+def _show_share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
 def _shade_cell(num: int, total: int, hit: bool) -> dict[str, Any]:
     if num == 0:
         return {"num": 0, "share": 0, "kind": "none"}
@@ -173,10 +194,11 @@ def make_repeats(page: PageData) -> dict[str, Any]:
 
 
 def describe_splits(page: PageData) -> str:
-    """How many pictures of how many classes went into which split."""
+    """How many pictures, or windows, of how many classes went into which split."""
     counts = page.road.pack.counts
     splits = ", ".join(f"{counts[name]} {name}" for name in SPLITS)
-    return f"{sum(counts.values())} pictures of {len(page.road.pack.classes)} classes: {splits}."
+    num, num_classes = sum(counts.values()), len(page.road.pack.classes)
+    return f"{num} {page.samples} of {num_classes} classes: {splits}."
 
 
 def list_engines(page: PageData) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from enginehouse.artifact import Config, Record
 from enginehouse.choices import Choice
+from enginehouse.preparation import Preparation
 
 
 class ModelConfig(Config):
@@ -23,15 +24,20 @@ class Normalised(Record):
     """What every later form of the network carries along.
 
     Attributes:
-        size: side of the square input in pixels.
+        preparation: how a decoded picture becomes the network's input, one or many.
         mean, std: per channel on the 0..1 scale; the input is (x / 255 - mean) / std.
     """
 
     model: ModelConfig
     classes: tuple[str, ...]
-    size: int
+    preparation: Preparation
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    @property
+    def size(self) -> int:
+        """Side of the square input in pixels."""
+        return self.preparation.size
 
 
 class TrainedModel(Normalised):
@@ -43,6 +49,7 @@ class TrainedModel(Normalised):
     """
 
     kind: ClassVar[str] = "model"
+    schema_number: ClassVar[int] = 2
 
     val_accuracy: float
     val_macro_f1: float

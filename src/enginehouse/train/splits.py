@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from enginehouse.artifact import Workspace
 from enginehouse.errors import DataError
 from enginehouse.prepare.record import Pack
+from enginehouse.prepare.shards import PackedPictures, open_pictures
 
 if TYPE_CHECKING:
     import torch
@@ -18,24 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a pack.
+    """One split of a pack, as it is learnt from and scored.
 
     Attributes:
-        pictures: uint8 [n, 3, size, size], RGB, mapped from disk.
-        labels: class index of each, int64 [n].
+        pictures: all of the split, uint8 [rows, 3, size, size], RGB, mapped from disk.
+        rows: which of them count, int64 [n].
+        labels: class index of each of those, int64 [n].
     """
 
-    pictures: NDArray[np.uint8]
+    pictures: PackedPictures
+    rows: NDArray[np.int64]
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def pick(self, rows: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pictures (uint8) and labels (int64) of some rows, in their order, in memory."""
+        """Pictures (uint8) and labels (int64) of some of the n, in their order, in memory."""
         import torch
 
-        return torch.from_numpy(np.array(self.pictures[rows])), torch.from_numpy(self.labels[rows])
+        pictures = self.pictures[self.rows[rows]]
+        return torch.from_numpy(pictures), torch.from_numpy(self.labels[rows])
 
     def count_classes(self, num_classes: int) -> NDArray[np.int64]:
         """Pictures per class, [num_classes]."""
@@ -45,18 +49,21 @@ class Split:
 def read_split(pack: Pack, name: str, here: Workspace) -> Split:
     """Open one split (`train`, `val`, `test`) of a pack.
 
+    A window that shows too little of a defect to bear its label does not count: no answer to it
+    is right.
+
     Raises:
         DataError: the split is empty, or index and pictures do not fit together.
         StoreError: the pack's bytes are gone or changed.
     """
     import pandas as pd
 
-    pictures = np.load(here.path(pack, f"{name}.npy"), mmap_mode="r")
+    pictures = open_pictures(pack, name, here)
     index = pd.read_parquet(here.path(pack, "index.parquet"))
     index = index[index["split"] == name].sort_values("row")
     if index["row"].tolist() != list(range(len(pictures))):
         raise DataError(
-            f"The pack's index lists {len(index)} rows of {name}; its array holds "
+            f"The pack's index lists {len(index)} rows of {name}; its shards hold "
             f"{len(pictures)} pictures.",
             "Prepare the data again.",
         )
@@ -65,4 +72,9 @@ def read_split(pack: Pack, name: str, here: Workspace) -> Split:
             f"The split {name} holds no pictures.",
             "Add data, or give that split a larger share in the recipe.",
         )
-    return Split(pictures, index["class_index"].to_numpy(np.int64))
+    labels = index["class_index"].to_numpy(np.int64)
+    counts = np.ones(len(labels), bool)
+    if pack.preparation.tiles:
+        good = pack.classes.index(pack.preparation.good)
+        counts = index["clean"].to_numpy(bool) | (labels != good)
+    return Split(pictures, np.flatnonzero(counts), labels[counts])

@@ -1,0 +1,105 @@
+"""What a recipe says of preparing: cleaning, tiles, size and splits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from enginehouse.artifact import Config
+from enginehouse.choices import Choice, list_choices, load_choice, suggest
+from enginehouse.preparation import Cleaning, Preparation, Tiling
+
+
+class CleanStep(Cleaning):
+    """One cleaning step, checked against what it offers."""
+
+    step: Annotated[str, Choice("cleaners")] = Field(description="Name of a cleaning step.")
+
+    @model_validator(mode="after")
+    def _check_options(self) -> CleanStep:
+        known = list_choices("cleaners")
+        if self.step not in known:
+            raise ValueError(
+                f"no cleaning step is named {self.step!r}{suggest(self.step, known)}; there are "
+                f"{', '.join(sorted(known))}"
+            )
+        offered = load_choice("cleaners", self.step).Options
+        try:
+            offered(**self.options)
+        except ValidationError as error:
+            raise ValueError(_describe(self.step, offered, error)) from error
+        return self
+
+    def complete(self) -> Cleaning:
+        """The same with every number, so that what serves does not hang on later defaults."""
+        options = load_choice("cleaners", self.step).Options(**self.options)
+        return Cleaning(step=self.step, options=options.model_dump())
+
+
+def _describe(step: str, offered: type[Config], error: ValidationError) -> str:
+    """What is wrong with a step's options, each by name."""
+    problems = []
+    for fault in error.errors():
+        name = ".".join(map(str, fault["loc"]))
+        if fault["type"] == "extra_forbidden":
+            there = offered.model_fields
+            problems.append(
+                f"no option {name!r}{suggest(name, there)}; there are {', '.join(sorted(there))}"
+            )
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            problems.append(f"{name}: {message} (found {fault['input']})" if name else message)
+    return f"{step}: {'; '.join(problems)}"
+
+
+class TileConfig(Tiling):
+    """Windows over large pictures, so that small defects stay large enough to see."""
+
+    min_visible: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of a box that a window must show to bear its label. A window that "
+        "shows less, and no other box, is left out of training.",
+    )
+    keep_clean: float = Field(
+        4,
+        gt=0,
+        le=1000,
+        description="Most clean windows in training per window with a box, so that the few "
+        "defects do not drown.",
+    )
+
+
+class PrepareConfig(Config):
+    """How decoded pictures become what the network sees, and how they are split."""
+
+    size: int = Field(
+        128, ge=16, le=1024, multiple_of=8, description="Side of the square input in pixels."
+    )
+    clean: tuple[CleanStep, ...] = Field(
+        (), max_length=8, description="Cleaning steps on the whole picture, in order."
+    )
+    tiles: TileConfig | None = Field(
+        None, description="Windows that are cut from each picture; none: the whole picture."
+    )
+    split_by: Literal["given_or_part", "part", "time"] = Field(
+        "given_or_part",
+        description="given_or_part: splits as the data gives them, and those that it does not "
+        "give are carved out of train by part. part: by part, whatever is given. time: the "
+        "latest parts are for the test, those before them for validation.",
+    )
+    val_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for validation.")
+    test_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for the test.")
+    seed: int = Field(0, ge=0, description="Seed of the split.")
+
+    def make_preparation(self, good: str) -> Preparation:
+        """The part of this that travels with pack, model and engine.
+
+        Args:
+            good: with tiles, the class of a window in which nothing was found.
+        """
+        tiles = self.tiles and Tiling(size=self.tiles.size, overlap=self.tiles.overlap)
+        clean = tuple(step.complete() for step in self.clean)
+        return Preparation(size=self.size, clean=clean, tiles=tiles, good=good if tiles else "")

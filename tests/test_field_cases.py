@@ -1,0 +1,158 @@
+"""The collection of field cases about data, from its archive: each ends as its file says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from enginehouse.picture import decode_picture
+from flows.cli import main
+from tests.conftest import SHARED_DATA
+from tests.judge import Judged
+
+ARCHIVE = SHARED_DATA.parent / "cases" / "field_cases.tar.gz"
+KINDS = {"decode", "mode", "discovery", "classes", "coco", "voc", "sheet", "csv", "tool"} | {
+    "dvc",
+    "gate",
+}
+OF_BOXES = {"coco", "voc", "sheet", "tool"}  # kinds whose `kept` counts boxes
+# What the catalogue beside the archive says of a case, where a number can be compared.
+FACTS: dict[str, dict[str, Any]] = {
+    **{key: {"kept": 12} for key in ("DEC-01", "DEC-02", "DEC-04", "CLS-03")},
+    **{key: {"kept": 13} for key in ("DEC-06", "MOD-01", "MOD-03")},
+    **{key: {"kept": 12, "classes": 2} for key in ("FS-01", "FS-02")},
+    **{key: {"kept": 3} for key in ("COCO-08", "CSV-01", "CSV-03")},
+    **{key: {"kept": 3} for key in ("XLS-01", "XLS-04", "XLS-07", "XLS-11")},
+    **{key: {"kept": 2} for key in ("COCO-09", "VOC-01", "CSV-06", "EXP-02")},
+    **{key: {"kept": 1} for key in ("VOC-03", "VOC-05", "EXP-01", "EXP-03")},
+    "DEC-08": {"kept": 13, "classes": 2},
+    "FS-05": {"kept": 14},
+    "FS-06": {"kept": 12, "max_seconds": 10},
+    "FS-08": {"kept": 4},
+    "COCO-01": {"kept": 3, "box": [50, 6, 14, 20]},
+    "COCO-02": {"kept": 2, "images": 3},
+    "COCO-06": {"kept": 3, "indices": [0, 1, 2]},
+    "COCO-15": {"kept": 1, "images": 3},
+    "VOC-02": {"kept": 1, "xmin": 4.5},
+    "XLS-02": {"kept": 4, "boxes_of_image_1": 2},
+    "XLS-03": {"kept": 3, "max_seconds": 60},
+    "XLS-09": {"kept": 3, "x": [4, 8, 10]},
+    "CSV-02": {"kept": 3, "labels": ["划伤", "合格"]},
+}
+
+
+def list_cases() -> list[Any]:
+    if not ARCHIVE.exists():
+        skip = pytest.mark.skip(reason=f"the archive {ARCHIVE.name} is not here")
+        return [pytest.param("", {}, marks=skip)]
+    cases = {}
+    with tarfile.open(ARCHIVE) as archive:
+        for member in archive:
+            if member.name.endswith("/expected.json"):
+                stream = archive.extractfile(member)
+                assert stream
+                cases[member.name.split("/")[-2]] = json.load(stream)
+    return [
+        pytest.param(name, expected, id=name)
+        for name, expected in sorted(cases.items())
+        if expected["kind"] in KINDS
+    ]
+
+
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("field")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="tar")
+    return folder / "cases"
+
+
+@pytest.mark.parametrize(("case", "expected"), list_cases())
+def test_a_field_case_ends_as_it_should(
+    case: str, expected: dict[str, Any], cases: Path, judge: Callable[..., Judged], tmp_path: Path
+) -> None:
+    source = cases / case / "input"
+    started = time.monotonic()
+    judged = judge(source)
+    seconds = time.monotonic() - started
+    judged.assert_ended(expected["expect"])
+    judged.assert_mentions(*expected["must_mention"])
+    facts = FACTS.get(case, {})
+    assert seconds < facts.get("max_seconds", 60)
+    verdict = judged.verdict
+    if "kept" in facts:
+        assert verdict["boxes" if expected["kind"] in OF_BOXES else "images"] == facts["kept"]
+    if "images" in facts:
+        assert verdict["images"] == facts["images"]
+    if "classes" in facts:
+        assert len(verdict["picture_classes"]) == len(judged.labels) == facts["classes"]
+    if "labels" in facts:
+        assert sorted(verdict["picture_classes"]) == sorted(judged.labels) == facts["labels"]
+    if "indices" in facts:
+        assert [entry["index"] for entry in verdict["classes"]] == facts["indices"]
+    if {"box", "xmin", "x", "boxes_of_image_1"} & facts.keys():
+        compare_boxes(facts, read_boxes(source, tmp_path / "out"))
+
+
+def read_boxes(source: Path, out: Path) -> list[dict[str, str]]:
+    assert main(["convert", str(source), "--to", "csv", "--out", str(out), "--no-pictures"]) == 0
+    with (out / "labels.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def compare_boxes(facts: dict[str, Any], rows: list[dict[str, str]]) -> None:
+    boxes = [[float(row[side]) for side in ("x", "y", "width", "height")] for row in rows]
+    if "box" in facts:
+        assert facts["box"] in boxes
+    if "xmin" in facts:
+        assert boxes[0][0] == facts["xmin"]
+    if "x" in facts:
+        assert sorted(box[0] for box in boxes) == facts["x"]
+    if "boxes_of_image_1" in facts:
+        assert sum(row["image"] == "1.jpg" for row in rows) == facts["boxes_of_image_1"]
+
+
+needs_archive = pytest.mark.skipif(not ARCHIVE.exists(), reason="the archive is not here")
+
+
+@needs_archive
+def test_a_red_cmyk_picture_is_red(cases: Path) -> None:
+    pixels = decode_picture(cases / "MOD-01/input/train/cat/cat_red.jpg").array
+    red, green, blue = pixels.reshape(-1, 3).mean(axis=0)
+    assert red > 200
+    assert max(green, blue) < 60
+
+
+@needs_archive
+@pytest.mark.parametrize(
+    "path", ["MOD-02/input/train/ok/scan_0.png", "MOD-08/input/train/dog/dog_be.tif"]
+)
+def test_grey_of_16_bits_keeps_its_levels(cases: Path, path: str) -> None:
+    pixels = decode_picture(cases / path).array
+    assert len(np.unique(pixels[: len(pixels) // 2, :, 0])) >= 200
+
+
+@needs_archive
+def test_what_is_transparent_does_not_show(cases: Path) -> None:
+    pixels = decode_picture(cases / "MOD-03/input/train/cat/icon_0.png").array.astype(int)
+    green = (pixels[..., 1] > 180) & (pixels[..., 0] < 90) & (pixels[..., 2] < 90)
+    assert not green.any()
+
+
+@needs_archive
+def test_the_box_of_a_turned_picture_fits_its_pixels(
+    cases: Path, judge: Callable[..., Judged], tmp_path: Path
+) -> None:
+    assert judge(cases / "MOD-04/input").verdict["sizes"] == {"48x64": 1}
+    (row,) = read_boxes(cases / "MOD-04/input", tmp_path / "out")
+    x, y, width, height = (round(float(row[side])) for side in ("x", "y", "width", "height"))
+    pixels = decode_picture(cases / "MOD-04/input/images/part_1.jpg").array
+    assert pixels[y : y + height, x : x + width].mean() > 200
