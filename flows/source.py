@@ -9,7 +9,7 @@ from pathlib import Path
 
 from enginehouse.artifact import Source, Workspace
 from enginehouse.errors import DataError
-from enginehouse.files import Files
+from enginehouse.files import Files, has_picture_suffix
 from enginehouse.ingest.ingest import IngestConfig
 from enginehouse.ingest.record import Manifest
 from enginehouse.labels import Finding, LeftOut
@@ -22,6 +22,7 @@ from tasks.ingest import ingest_task
 PREFIX = "check"  # under which the store remembers what was checked last
 # What the listing leaves out, by reason; the rest of its findings is about what is kept.
 LEFT_OUT = frozenset({"broken link", "name is not UTF-8", "no regular file"})
+ARCHIVES = frozenset({".7z", ".bz2", ".gz", ".rar", ".tar", ".tgz", ".xz", ".zip"})
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,12 @@ def read_label_file(project: Project, file: Path, config: IngestConfig) -> ReadS
         DataError: there is no such data, or it cannot be read at all.
         RecipeError: no such format.
     """
+    if has_picture_suffix(file.name) or file.suffix.lower() in ARCHIVES:
+        kind = "a picture" if has_picture_suffix(file.name) else "an archive"
+        raise DataError(
+            f"{file} is {kind}; wanted is a folder, or a file that labels pictures.",
+            "Name its folder." if kind == "a picture" else "Unpack it and name the folder.",
+        )
     read = _read_beside(project, file.parent, file, config)
     if not read.files.pictures and file.parent.parent not in _too_wide():
         above = _read_beside(project, file.parent.parent, file, config)

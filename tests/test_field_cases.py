@@ -133,11 +133,12 @@ def test_a_red_cmyk_picture_is_red(cases: Path) -> None:
 
 @needs_archive
 @pytest.mark.parametrize(
-    "path", ["MOD-02/input/train/ok/scan_0.png", "MOD-08/input/train/dog/dog_be.tif"]
+    ("path", "least"),
+    [("MOD-02/input/train/ok/scan_0.png", 200), ("MOD-08/input/train/dog/dog_be.tif", 64)],
 )
-def test_grey_of_16_bits_keeps_its_levels(cases: Path, path: str) -> None:
+def test_grey_of_16_bits_keeps_its_levels(cases: Path, path: str, least: int) -> None:
     pixels = decode_picture(cases / path).array
-    assert len(np.unique(pixels[: len(pixels) // 2, :, 0])) >= 200
+    assert len(np.unique(pixels[: len(pixels) // 2, :, 0])) >= least  # all that are in the file
 
 
 @needs_archive

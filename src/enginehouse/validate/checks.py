@@ -81,11 +81,21 @@ def _describe_set(tables: Tables) -> dict[str, list[Instance]]:
         "set.pictures": [Instance("", f"{whole['pictures']} picture(s)")],
         "set.classes": [Instance("", f"{len(used)} class(es) with pictures: {names}")],
         "set.imbalance": [Instance("", f"{ends} distinct pictures")],
+        "set.box_imbalance": [Instance("", _compare_box_labels(tables["boxes"]))],
         "set.unlabelled": [Instance(path, f"{path} has no label") for path in unlabelled],
         "set.duplicate_share": find_copies(pictures),
         "set.quarantined_share": _list_left_out(quarantine, whole_files=True),
         "set.left_out_share": _list_left_out(quarantine, whole_files=False),
     }
+
+
+def _compare_box_labels(boxes: pd.DataFrame) -> str:
+    counts = boxes.loc[boxes["label"] != "", "label"].value_counts()
+    if counts.empty:
+        return "no box bears a label"
+    share = counts.iloc[0] / counts.iloc[-1]
+    ends = f"{counts.index[0]} has {counts.iloc[0]} boxes, {counts.index[-1]} {counts.iloc[-1]}"
+    return f"{ends}: {share:.1f} times as many"
 
 
 def _find_no_training(tables: Tables) -> list[Instance]:

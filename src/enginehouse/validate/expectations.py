@@ -103,6 +103,14 @@ def list_expectations(config: ValidateConfig, tables: Tables) -> list[Expectatio
         return found
     if tables.is_labelled:
         found += _expect_classes(config, tables)
+    if tables.has_boxes:
+        found.append(
+            Expectation(
+                *("set", "box_imbalance", None, config.max_imbalance, "warning"),
+                says="very unequal labels of boxes",
+                remedy="label more of the rarest",
+            )
+        )
     return [*found, *_expect_pictures(config), *_expect_no_cases(config, tables)]
 
 

@@ -122,6 +122,7 @@ def _describe_set(
     rows = int((left_out["place"] != "").sum())
     used = classes.loc[classes["distinct"] > 0, "distinct"]
     num_pictures = len(pictures)
+    labels = boxes.loc[boxes["label"] != "", "label"].value_counts()
     copies = int(pictures.duplicated(["pixels", "split"]).sum())  # across splits is a leak
     whole = {
         "id": "data set",
@@ -133,5 +134,6 @@ def _describe_set(
         "left_out_share": rows / max(1, (len(boxes) or num_pictures) + rows),
         "duplicate_share": copies / max(1, num_pictures),
         "imbalance": used.max() / used.min() if len(used) else 1.0,
+        "box_imbalance": labels.max() / labels.min() if len(labels) else 1.0,
     }
     return pd.DataFrame([whole])
