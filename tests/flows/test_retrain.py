@@ -312,9 +312,9 @@ def _nothing_readable(data: Path) -> None:
         path.write_bytes(b"no picture")
 
 
-def _same_picture_two_labels(data: Path) -> None:
-    first = sorted(data.glob("line/*"))[0]
-    shutil.copy(first, data / "spot" / "twin.png")
+def _pictures_under_two_labels(data: Path) -> None:
+    for path in sorted(data.glob("line/*"))[:3]:
+        shutil.copy(path, data / "spot" / f"twin_{path.name}")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def _same_picture_two_labels(data: Path) -> None:
         (_one_class, "too few classes"),
         (_one_picture_in_a_class, "spot has 1"),
         (_nothing_readable, "not an image"),
-        (_same_picture_two_labels, "spot/twin.png"),
+        (_pictures_under_two_labels, "too large a share of unusable files"),
     ],
 )
 def test_unusable_data_stops_the_run(
