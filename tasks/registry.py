@@ -352,7 +352,8 @@ def _log_pyfunc(run_id: str, name: str, contract: Contract, files: dict[str, str
 def _requirements(contract: Contract) -> list[str]:
     from importlib.metadata import version
 
-    names = {"mlflow", "numpy", "onnxruntime", "openvino", "pillow", "pydantic", "filelock"}
+    names = {"filelock", "mlflow", "numpy", "onnxruntime", "opencv-python-headless", "openvino"}
+    names |= {"pillow", "pyarrow", "pydantic"}
     for step in contract.preparation.clean:
         names.update(load_choice("cleaners", step.step).LIBRARIES)
     return [f"{name}=={version(name)}" for name in sorted(names)]

@@ -113,7 +113,7 @@ def decode_picture(source: Path | BinaryIO, name: str = "") -> Picture:
     if width * height > REDUCE_ABOVE:
         flat = flat.reduce(2)
         handling.append(f"halved: {width * height / 1e6:.0f} million pixels")
-    array = np.asarray(flat, np.uint8)
+    array = _copy_pixels(flat)
     handling += _count_frames(image)  # last: it may move on to another frame
     return Picture(array, width, height, mode, kind, orientation, tuple(handling))
 
@@ -233,6 +233,22 @@ def _flatten(image: Image.Image, name: str) -> tuple[Image.Image, list[str]]:
         "save it as 8-bit or 16-bit grey or as RGB.",
         "unsupported pixels",
     )
+
+
+def _copy_pixels(image: Image.Image) -> NDArray[np.uint8]:
+    """uint8 [height, width, 3] of an RGB picture.
+
+    Pillow keeps four bytes a pixel. Where they lie in one piece, OpenCV picks three of them in
+    half the time that Pillow needs.
+    """
+    import cv2
+    import pyarrow as pa
+
+    try:
+        quads = pa.array(image).flatten().to_numpy().reshape(image.height, image.width, 4)
+    except ValueError:  # in several pieces, as of a very large picture
+        return np.asarray(image, np.uint8)
+    return np.asarray(cv2.cvtColor(quads, cv2.COLOR_RGBA2RGB), np.uint8)
 
 
 def read_size(path: Path) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from enginehouse.errors import DataError, UnreadablePicture
 from enginehouse.ingest.statistics import measure_picture
 from enginehouse.picture import decode_picture
 
-LIBRARIES = ("imagehash", "numpy", "opencv-python-headless", "pillow")
+LIBRARIES = ("imagehash", "numpy", "opencv-python-headless", "pillow", "pyarrow")
 
 ITS_NAME = "\0"  # stands for the file's name in messages
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-REDUCED_SIDE, HASHED_SIDE = 64, 32  # pixels
+HASHED_SIDE = 32  # pixels
 
 
 class Statistics(NamedTuple):
@@ -57,13 +57,19 @@ def _measure_sharpness(luma: NDArray[np.uint8]) -> float:
 
 
 def _hash_luma(luma: NDArray[np.uint8]) -> str:
-    """The hash looks at 32 x 32 pixels; two cheap steps lead there, faster than its own one."""
+    """The hash looks at 32 x 32 pixels; halving leads there faster than its own one step."""
+    import cv2
     import imagehash
     from PIL import Image
 
-    image = Image.fromarray(luma)
-    factor = min(luma.shape) // REDUCED_SIDE
-    reduced = image.reduce(factor) if factor > 1 else image
-    small = reduced.resize((HASHED_SIDE, HASHED_SIDE), Image.Resampling.BILINEAR)
-    bits: NDArray[np.bool_] = imagehash.phash(small).hash
+    small = luma
+    while min(small.shape) >= 4 * HASHED_SIDE:
+        height, width = (side // 2 for side in small.shape)
+        even = small[: 2 * height, : 2 * width]
+        small = np.asarray(
+            cv2.resize(even, (width, height), interpolation=cv2.INTER_AREA), np.uint8
+        )
+    sides = (HASHED_SIDE, HASHED_SIDE)
+    image = Image.fromarray(small).resize(sides, Image.Resampling.BILINEAR)
+    bits: NDArray[np.bool_] = imagehash.phash(image).hash
     return np.packbits(bits).tobytes().hex()

@@ -26,7 +26,7 @@ from enginehouse.validate.record import Validated
 if TYPE_CHECKING:
     import pandas as pd
 
-LIBRARIES = ("loky", "numpy", "pandas", "pillow", "pyarrow")
+LIBRARIES = ("loky", "numpy", "opencv-python-headless", "pandas", "pillow", "pyarrow")
 NUM_NAMED = 5
 
 
