@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,17 +35,40 @@ print(json.dumps({
 }))
 """
 
+DATA_RUNS = """
+import json
+from mlflow.tracking import MlflowClient
+client = MlflowClient()
+experiments = [each.experiment_id for each in client.search_experiments()]
+runs = client.search_runs(experiments, "tags.`enginehouse.kind` = 'data'")
+print(json.dumps([
+    [each.path for each in client.list_artifacts(run.info.run_id, "data_report")] for run in runs
+]))
+"""
 
-def read_registry(checkout: Checkout) -> dict[str, Any]:
+
+def read_registry(checkout: Checkout) -> Any:
     """Every registered model with its aliases and the tags of its versions."""
+    return ask_mlflow(checkout, SNAPSHOT)
+
+
+def ask_mlflow(checkout: Checkout, script: str) -> Any:
+    """What a script over MLflow's client prints as JSON."""
     uri = checkout.environment.get(
         "MLFLOW_TRACKING_URI", f"sqlite:///{checkout.state / 'mlflow.db'}"
     )
     asking = Checkout(checkout.root, {**checkout.environment, "MLFLOW_TRACKING_URI": uri})
-    done = asking.run("-c", SNAPSHOT)
+    done = asking.run("-c", script)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def read_artifacts(checkout: Checkout) -> dict[str, str]:
+    """The artifacts that flow runs left in Prefect: key to what the page shows."""
+    (database,) = checkout.state.rglob("prefect.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT key, data FROM artifact WHERE key IS NOT NULL")
+        return dict(rows.fetchall())
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +130,20 @@ def test_registry_holds_model_and_engine(
     assert engine["enginehouse.verified"] == "yes"
     assert engine["enginehouse.release"] == tags["enginehouse.release"]
     assert json.loads(engine["enginehouse.scorecard"])["kind"] == "scorecard"
+
+
+def test_data_report_is_linked_in_prefect_and_kept_in_mlflow(
+    first_run: tuple[Checkout, subprocess.CompletedProcess[str]],
+) -> None:
+    checkout, _ = first_run
+    (page,) = checkout.state.glob("reports/tiny/data-*/data.html")
+    artifacts = read_artifacts(checkout)
+    assert page.as_uri() in artifacts["data-report"]
+    assert "Data accepted" in artifacts["data"]
+    (files,) = ask_mlflow(checkout, DATA_RUNS)
+    assert {"data_report/data.html", "data_report/data_docs"} <= set(files)
+    (beside,) = checkout.state.glob("reports/tiny/*/report.html")
+    assert (beside.parent / "data.html").read_text() == page.read_text()
 
 
 def test_second_run_says_nothing_changed(released: Checkout) -> None:
@@ -345,4 +384,9 @@ def test_unusable_data_through_the_command_line(checkout: Checkout) -> None:
     assert "Traceback" not in done.stdout + done.stderr
     assert len(done.stderr.splitlines()) < 10
     page = done.stderr.split("Data report: file://")[1].strip()
-    assert Path(page).is_file()
+    assert "spot has 1" in Path(page).read_text()
+    artifacts = read_artifacts(checkout)
+    assert page in artifacts["data-report"]
+    assert "spot has 1" in artifacts["data"]
+    (files,) = ask_mlflow(checkout, DATA_RUNS)
+    assert "data_report/data.html" in files
