@@ -53,16 +53,6 @@ class Picture(NamedTuple):
     handling: tuple[str, ...] = ()
 
 
-def read_picture(path: Path, size: int) -> NDArray[np.uint8]:
-    """Decode and resize: uint8 [3, size, size], RGB.
-
-    Raises:
-        UnreadablePicture: the file is no usable picture.
-        OSError: the file cannot be read at all.
-    """
-    return resize_picture(decode_picture(path).array, size)
-
-
 def decode_picture(source: Path | BinaryIO, name: str = "") -> Picture:
     """Decode the first frame of a file the right way up, as 8-bit RGB.
 

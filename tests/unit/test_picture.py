@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, TiffImagePlugin
 
 from enginehouse.errors import DataError, UnreadablePicture
-from enginehouse.picture import decode_picture, read_picture, read_size, resize_picture
+from enginehouse.picture import decode_picture, read_size, resize_picture
 
 RAMP = np.tile(np.linspace(0, 65535, 256).astype(np.uint16), (8, 1))
 
@@ -195,10 +195,10 @@ def test_resizing_squashes_to_a_square_and_averages() -> None:
 def test_paths_and_streams_agree(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(encode(noise(), "PNG"))
-    assert np.array_equal(read_picture(path, 32), resize_picture(np.asarray(noise()), 32))
+    assert np.array_equal(decode_picture(path).array, np.asarray(noise()))
     assert decode_picture(path).mode == "RGB"
     with pytest.raises(FileNotFoundError):
-        read_picture(tmp_path / "none.png", 32)
+        decode_picture(tmp_path / "none.png")
 
 
 def test_the_error_is_a_data_error_and_survives_pickling() -> None:

@@ -50,15 +50,6 @@ def read(files: Files, label_files: Sequence[str], options: LabelOptions) -> Rea
     return reading
 
 
-def covers_most(files: Files, label_files: Sequence[str]) -> bool:
-    """Whether lists speak of the whole data set: they name splits, or most of the pictures."""
-    named = [path for path in label_files if split_of_label_file(path)]
-    listed: set[str] = set()
-    for path in label_files:
-        listed.update(dict(_read_list(files, path, Reading())))
-    return bool(named) or 2 * len(listed) >= len(files.pictures)
-
-
 def _is_list(files: Files, path: str) -> bool:
     text = peek_text(files, path)
     lines = [line.strip() for line in (text or "").splitlines()[:_LOOKED_AT] if line.strip()]
