@@ -54,7 +54,9 @@ def check(
         rows = read_rows(here.path(validated, "findings.parquet"))
     add_findings(verdict, (Finding(**row) for row in rows))
     told = (read.resolved, read.context.store, read.manifest, validated)
-    verdict["report"] = write_verdict(project, PREFIX, *told).as_uri()
+    verdict["report"] = write_verdict(
+        project, read.resolved.folder.name, *told, shelf=PREFIX
+    ).as_uri()
     return verdict
 
 
