@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from enginehouse.artifact import Source, Workspace
 from enginehouse.ingest.record import Manifest
 from enginehouse.labels import Finding
-from enginehouse.report.page import DOCS, render_page
+from enginehouse.report.page import DOCS, copy_docs, render_page
 from enginehouse.report.quarantine import make_quarantine, show_file
 from enginehouse.validate.record import Validated
 
@@ -62,9 +61,7 @@ def write_data_report(folder: Path, page: DataPage) -> Path:
         StoreError: bytes of the records are gone from the store.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / DOCS).exists():  # pages of an earlier run have other names
-        shutil.rmtree(folder / DOCS)
-    page.workspace.copy_out(page.validated, folder, reports=True)
+    copy_docs(page.workspace, page.validated, folder)
     return render_page(TEMPLATE, folder / NAME, _collect(page))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
+from enginehouse.validate.record import Validated
 
 DOCS = "data_docs"  # folder of Great Expectations' pages beside a page of ours
 
@@ -64,6 +66,13 @@ class PageData:
     def reference(self) -> Scorecard | None:
         """The scorecard of its fp32 twin; None when that could not be run here."""
         return self.road.scorecards.get(self.recipe.reference.name)
+
+
+def copy_docs(workspace: Workspace, validated: Validated, folder: Path) -> None:
+    """Put the Data Docs of a verdict beside a page, in place of those of an earlier run."""
+    if (folder / DOCS).exists():  # its pages have other names
+        shutil.rmtree(folder / DOCS)
+    workspace.copy_out(validated, folder, reports=True)
 
 
 def render_page(template: str, path: Path, names: Mapping[str, Any]) -> Path:

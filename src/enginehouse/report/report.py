@@ -9,7 +9,7 @@ from typing import Any
 from enginehouse.report.cleaning import make_cleaning
 from enginehouse.report.gallery import make_predictions, show_first_batch
 from enginehouse.report.history import make_charts, make_epochs
-from enginehouse.report.page import DOCS, PageData, render_page
+from enginehouse.report.page import DOCS, PageData, copy_docs, render_page
 from enginehouse.report.plots import draw_confusion, draw_curves
 from enginehouse.report.quarantine import make_quarantine
 from enginehouse.report.tables import (
@@ -45,9 +45,7 @@ def write_report(folder: Path, page: PageData) -> Path:
         StoreError: bytes of the run are gone from the store.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / DOCS).exists():  # pages of an earlier run have other names
-        shutil.rmtree(folder / DOCS)
-    page.workspace.copy_out(page.road.validated, folder, reports=True)
+    copy_docs(page.workspace, page.road.validated, folder)
     shutil.copyfile(page.data_page, folder / DATA_PAGE)
     return render_page(TEMPLATE, folder / "report.html", _collect(page))
 
