@@ -27,8 +27,9 @@ from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import open_pictures
 from enginehouse.store import Store
+from enginehouse.train.config import TrainConfig
 from enginehouse.train.machine import choose_device, choose_dtype
-from enginehouse.train.train import TrainConfig, train
+from enginehouse.train.train import train
 
 TARGET = 0.97
 SIZE = 64

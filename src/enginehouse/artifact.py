@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -46,6 +46,11 @@ class Report(Protocol):
 
 def silent(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
     """The report that nobody reads."""
+
+
+def never() -> bool:
+    """Nobody asked to stop."""
+    return False
 
 
 def canonical(value: Any) -> Any:
@@ -171,6 +176,8 @@ class Workspace:
         scratch: an empty folder of this execution's own; removed afterwards.
         report: where progress and metrics go.
         sources: data digest to where that data lies now.
+        stopping: says whether the work shall end early, as somebody asked for it.
+        resumable: a folder that survives a failure, of whoever computes the same; None: none does.
     """
 
     def __init__(
@@ -179,11 +186,25 @@ class Workspace:
         scratch: Path,
         report: Report = silent,
         sources: Mapping[str, Source] | None = None,
+        stopping: Callable[[], bool] = never,
+        resumable: Path | None = None,
     ) -> None:
         self.store = store
         self.scratch = scratch
         self.report = report
         self.sources = sources or {}
+        self.stopping = stopping
+        self._resumable = resumable
+
+    @property
+    def resumable(self) -> Path:
+        """A folder for what a rerun can go on from; nobody else uses it meanwhile.
+
+        It survives failures and kills, and goes once the stage has succeeded.
+        """
+        folder = self._resumable or self.scratch / "resumable"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def path(self, record: Record, name: str) -> Path:
         """The path of one file of a record, its digest checked.

@@ -17,7 +17,15 @@ from pydantic import BaseModel
 
 from enginehouse.errors import RecipeError
 
-FOLDERS = ("models", "quantizers", "backends", "formats", "cleaners")
+FOLDERS = (
+    "models",
+    "problems",
+    "losses",
+    "quantizers",
+    "backends",
+    "formats",
+    "cleaners",
+)
 
 
 class Choice:

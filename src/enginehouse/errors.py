@@ -6,6 +6,8 @@ EnginehouseError
 │   ├── UnreadablePicture    one file that is no usable picture, with the reason
 │   └── ValidationFailed     a critical expectation failed
 ├── TrainingError        training that cannot give a usable model
+│   └── NonFiniteLoss        the loss became NaN or infinite
+├── Interrupted          a stage stopped because it was asked to; what it had is kept
 ├── QuantizationError    calibration or the quantized graph is not usable
 ├── ExportError          the ONNX graph is not what was promised
 ├── EngineError          an engine that cannot be built or run
@@ -14,6 +16,8 @@ EnginehouseError
 ├── StoreError           the store cannot be read or written
 └── RegistryError        the model registry is away or holds something unusable
 """
+
+from __future__ import annotations
 
 from typing import Any
 
@@ -74,6 +78,22 @@ class ValidationFailed(DataError):
 
 class TrainingError(EnginehouseError):
     """Training that cannot give a usable model."""
+
+
+class NonFiniteLoss(TrainingError):
+    """The loss, or a gradient, became NaN or infinite."""
+
+
+class Interrupted(EnginehouseError):
+    """A stage stopped because it was asked to; a rerun goes on where it stopped."""
+
+    @classmethod
+    def at(cls, epoch: int, steps: int) -> Interrupted:
+        """In training, after so many steps."""
+        return cls(
+            f"Training was stopped in epoch {epoch}, after {steps} steps; a checkpoint is kept.",
+            "Run again: it goes on from there.",
+        )
 
 
 class QuantizationError(EnginehouseError):

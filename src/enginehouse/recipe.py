@@ -17,7 +17,7 @@ from enginehouse.ingest.ingest import IngestConfig
 from enginehouse.measure.measure import MeasureConfig
 from enginehouse.prepare.config import PrepareConfig
 from enginehouse.quantize.record import QuantizeConfig
-from enginehouse.train.train import TrainConfig
+from enginehouse.train.config import TrainConfig
 from enginehouse.validate.validate import ValidateConfig
 
 

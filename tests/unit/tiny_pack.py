@@ -17,8 +17,9 @@ from enginehouse.artifact import Report, Workspace, silent
 from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
 from enginehouse.store import Store
+from enginehouse.train.config import TrainConfig
 from enginehouse.train.record import TrainedModel
-from enginehouse.train.train import TrainConfig, train
+from enginehouse.train.train import train
 
 SIZE = 32
 CLASSES = ("red", "green", "blue")
@@ -56,10 +57,17 @@ def seal_pack(
     for seed, (split, labels) in enumerate(splits.items()):
         np.save(here.scratch / f"{split}-00000.npy", draw(labels, seed))
         rows += [
-            {"split": split, "row": row, "label": CLASSES[label], "class_index": label}
+            {
+                "split": split,
+                "row": row,
+                "path": f"{split}-{row}.png",
+                "label": CLASSES[label],
+                "class_index": label,
+                "part": f"{split}-{row}",
+            }
             for row, label in enumerate(labels)
         ]
-    columns = ["split", "row", "label", "class_index"]
+    columns = ["split", "row", "path", "label", "class_index", "part"]
     # Not in the order of the arrays: readers have to go by `row`.
     pd.DataFrame(rows[::-1], columns=columns).to_parquet(here.scratch / "index.parquet")
     usual = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from enginehouse.engine import Contract
 from enginehouse.errors import ExportError, first_line
 from enginehouse.quiet import quiet
-from enginehouse.train.network import normalise
+from enginehouse.train.network import normalise, to_probabilities
 from enginehouse.train.record import Normalised
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def wrap_network(net: torch.nn.Module, model: Normalised) -> torch.nn.Module:
 
     Args:
         net: in evaluation mode; from normalised pictures to logits.
-        model: whose mean and std it was trained with.
+        model: with its mean, std, problem and temperature.
     """
     import torch
 
@@ -33,7 +33,7 @@ def wrap_network(net: torch.nn.Module, model: Normalised) -> torch.nn.Module:
 
         def forward(self, pictures: torch.Tensor) -> torch.Tensor:
             logits: torch.Tensor = self.net(normalise(pictures, model.mean, model.std))
-            return logits.softmax(dim=1)
+            return to_probabilities(logits, model)
 
     return ServedNetwork()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from enginehouse.engine import Pictures, Probabilities
-from enginehouse.train.network import build_network, normalise
+from enginehouse.train.network import build_network, normalise, to_probabilities
 from enginehouse.train.record import TrainedModel
 
 
@@ -15,7 +15,7 @@ from enginehouse.train.record import TrainedModel
 def open_eager(
     model: TrainedModel, weights: Path, place: str, threads: int
 ) -> Iterator[Callable[[Pictures], Probabilities]]:
-    """The network with the engines' preprocessing and softmax; torch's threads are given back.
+    """The network from pixels to probabilities; torch's threads are given back.
 
     Args:
         model: architecture, classes and normalisation.
@@ -36,7 +36,7 @@ def open_eager(
     def run(pictures: Pictures) -> Probabilities:
         with torch.inference_mode():
             inputs = normalise(torch.from_numpy(pictures).to(place), model.mean, model.std)
-            answer: Probabilities = torch.softmax(network(inputs), dim=1).cpu().numpy()
+            answer: Probabilities = to_probabilities(network(inputs), model).cpu().numpy()
         return answer
 
     before = torch.get_num_threads()

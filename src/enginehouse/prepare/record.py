@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from enginehouse.artifact import Record
+from enginehouse.choices import Choice
 from enginehouse.preparation import Preparation
 
 
@@ -15,7 +16,9 @@ class Pack(Record):
 
     Files: shards `train-00000.npy`, `train-00001.npy`, ..., and likewise `val` and `test`: uint8
     [n, 3, size, size], RGB, read through `shards.py`; and `index.parquet`, in the order of the
-    shards, with the columns split, row (position in the split), path, label, class_index, part.
+    shards, with the columns split, row (position in the split), path, label, class_index, part;
+    and, where the problem lets a picture have several labels, class_indices (all of them; label
+    and class_index are then the rarest).
 
     With tiles, the index has four more things to say of a window: x, y, width, height (where it
     lies, in pixels of the picture in the file, as boxes do); clean (no box touches it at all);
@@ -28,6 +31,7 @@ class Pack(Record):
     which.
 
     Attributes:
+        problem: what a label is to the network.
         classes: of the rows, in index order; with tiles those that a window can have, good first.
         preparation: what was done to each decoded picture.
         min_visible: share of a box that a window must show to bear its label; 0 without tiles.
@@ -36,8 +40,9 @@ class Pack(Record):
     """
 
     kind: ClassVar[str] = "pack"
-    schema_number: ClassVar[int] = 2
+    schema_number: ClassVar[int] = 3
 
+    problem: Annotated[str, Choice("problems")] = "single_label"
     classes: tuple[str, ...]
     preparation: Preparation
     min_visible: float = 0.0

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.artifact import Workspace
+from enginehouse.artifact import Record, Workspace
 from enginehouse.choices import load_choice
 from enginehouse.errors import QuantizationError
 from enginehouse.prepare.record import Pack
 from enginehouse.quantize.calibration import choose_rows
 from enginehouse.quantize.record import STATE, QuantizeConfig, QuantizedModel
 from enginehouse.train.network import load_network, normalise
-from enginehouse.train.record import TrainedModel
+from enginehouse.train.record import Normalised, TrainedModel
 from enginehouse.train.splits import Split, read_split
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def quantize(
         config=config,
         **{
             name: getattr(model, name)
-            for name in ("model", "classes", "preparation", "mean", "std")
+            for name in Normalised.model_fields
+            if name not in Record.model_fields
         },
     )
 

@@ -32,6 +32,6 @@ class QuantizedModel(Normalised):
     """
 
     kind: ClassVar[str] = "quantized"
-    schema_number: ClassVar[int] = 2
+    schema_number: ClassVar[int] = 3
 
     config: QuantizeConfig

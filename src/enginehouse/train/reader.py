@@ -6,6 +6,7 @@ torch's DataLoader moves the batches, as shared memory. Knows nothing of what be
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +35,7 @@ class Reader:
         import torch
         from torch.utils.data import DataLoader
 
+        self.waited = 0.0  # seconds that the last batch took to come
         self._batches: list[Rows] = []
         self._loader: DataLoader[Any] = DataLoader(
             cast("Any", _Rows(split)),  # no Dataset by type, as that would import torch here
@@ -47,12 +49,19 @@ class Reader:
         )
 
     def read(self, batches: Sequence[Rows]) -> Iterator[Pair]:
-        """Pictures (uint8 [n, 3, size, size]) and labels (int64 [n]) of each batch of rows.
+        """Pictures (uint8 [n, 3, size, size]) and targets (float32 [n, classes]) of each batch.
 
         A pass that is not read to its end is over when the next begins.
         """
         self._batches[:] = batches
-        yield from self._loader
+        pairs = iter(self._loader)
+        while True:
+            clock = time.perf_counter()
+            pair = next(pairs, None)
+            self.waited = time.perf_counter() - clock
+            if pair is None:
+                return
+            yield pair
 
 
 class _Rows:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from enginehouse.choices import load_choice
+from enginehouse.train.world import World
 
 if TYPE_CHECKING:
     import torch
 
+    from enginehouse.train.batches import Batch
+
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean cross entropy (unweighted), accuracy, and F1 averaged over the classes that occur."""
+    """Mean loss (unweighted, unsmoothed), accuracy, and F1 averaged over classes that occur."""
 
     loss: float
     accuracy: float
@@ -36,42 +38,38 @@ class Scores:
 
 def score_network(
     net: torch.nn.Module,
-    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    batches: Iterable[Batch],
     dtype: torch.dtype,
-) -> Scores:
-    """Run a network in evaluation mode over batches of (inputs, labels); at least one batch.
+    problem: str,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    world: World,
+) -> tuple[Scores, torch.Tensor]:
+    """Run a network in evaluation mode over a split, and score it by the rules of its problem.
 
     Args:
         net: from float32 [n, 3, size, size] to logits [n, classes].
-        batches: on the network's device.
+        batches: this process's part of the split, on the network's device.
         dtype: format of the matrix products; the loss is taken in float32.
+        problem: name of the problem.
+        loss: from logits and targets to the loss of each picture.
+        world: whose processes have a part of the split each.
+
+    Returns:
+        The scores of the whole split, and its logits, float32 [n, classes], on the CPU.
     """
     import torch
 
     net.eval()
-    losses, answers, truth = [], [], []
+    parts, truth = [], []
     with torch.inference_mode():
-        for inputs, labels in batches:
-            with torch.autocast(inputs.device.type, dtype, enabled=dtype != torch.float32):
-                logits = net(inputs)
-            losses.append(
-                torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum")
-            )
-            answers.append(logits.argmax(1))
-            truth.append(labels)
-    right, said = torch.cat(truth).cpu().numpy(), torch.cat(answers).cpu().numpy()
-    loss = torch.stack(losses).sum().item() / len(right)
-    return Scores(loss, float((right == said).mean()), macro_f1(right, said))
-
-
-def macro_f1(truth: NDArray[np.int64], answers: NDArray[np.int64]) -> float:
-    """Mean over the classes that occur in `truth` of F1 = 2 TP / (true + predicted).
-
-    Args:
-        truth, answers: class index per picture, [n].
-    """
-    scores = []
-    for label in np.unique(truth):
-        true, said = truth == label, answers == label
-        scores.append(2 * (true & said).sum() / (true.sum() + said.sum()))
-    return float(np.mean(scores))
+        for batch in batches:
+            with torch.autocast(batch.inputs.device.type, dtype, enabled=dtype != torch.float32):
+                parts.append(net(batch.inputs).float())
+            truth.append(batch.targets)
+        logits, targets = world.gather(torch.cat(parts)), world.gather(torch.cat(truth))
+        mean_loss = loss(logits, targets).double().mean().item()
+        task = load_choice("problems", problem)
+        probabilities = task.activate(logits).cpu().numpy()
+    names = [str(index) for index in range(logits.shape[1])]
+    quality = task.score(targets.cpu().numpy(), probabilities, names)
+    return Scores(mean_loss, quality.accuracy, quality.macro_f1), logits.cpu()

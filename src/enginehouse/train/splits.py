@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginehouse.artifact import Workspace
+from enginehouse.choices import load_choice
 from enginehouse.errors import DataError
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import PackedPictures, open_pictures
+from enginehouse.problem import Targets
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 
 
@@ -24,22 +27,26 @@ class Split:
     Attributes:
         pictures: all of the split, uint8 [rows, 3, size, size], RGB, mapped from disk.
         rows: which of them count, int64 [n].
-        labels: class index of each of those, int64 [n].
+        labels: class index of each of those, int64 [n]; where a picture has several, its rarest.
+        targets: what the network shall say of each, float32 [n, classes].
+        names: path of each below the data folder, [n].
     """
 
     pictures: PackedPictures
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
+    targets: Targets
+    names: NDArray[np.object_]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def pick(self, rows: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pictures (uint8) and labels (int64) of some of the n, in their order, in memory."""
+        """Pictures (uint8) and targets (float32) of some of the n, in their order, in memory."""
         import torch
 
         pictures = self.pictures[self.rows[rows]]
-        return torch.from_numpy(pictures), torch.from_numpy(self.labels[rows])
+        return torch.from_numpy(pictures), torch.from_numpy(self.targets[rows])
 
     def count_classes(self, num_classes: int) -> NDArray[np.int64]:
         """Pictures per class, [num_classes]."""
@@ -77,4 +84,13 @@ def read_split(pack: Pack, name: str, here: Workspace) -> Split:
     if pack.preparation.tiles:
         good = pack.classes.index(pack.preparation.good)
         counts = index["clean"].to_numpy(bool) | (labels != good)
-    return Split(pictures, np.flatnonzero(counts), labels[counts])
+    targets = load_choice("problems", pack.problem).encode(_list_labels(index), len(pack.classes))
+    names = index["path"].to_numpy(object)
+    return Split(pictures, np.flatnonzero(counts), labels[counts], targets[counts], names[counts])
+
+
+def _list_labels(index: pd.DataFrame) -> list[list[int]]:
+    """The class indices that each row bears."""
+    if "class_indices" in index:
+        return [list(map(int, row)) for row in index["class_indices"]]
+    return [[int(label)] for label in index["class_index"]]

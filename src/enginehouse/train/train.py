@@ -3,246 +3,164 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, model_validator
-
-from enginehouse.artifact import Config, Workspace
-from enginehouse.errors import TrainingError
+from enginehouse.artifact import Workspace
 from enginehouse.prepare.record import Pack
-from enginehouse.train.augment import AugmentConfig
 from enginehouse.train.balance import weigh_classes
-from enginehouse.train.batches import Feed, count_batches
+from enginehouse.train.batches import Feed
+from enginehouse.train.checkpoint import Checkpoints, Saver
+from enginehouse.train.config import TrainConfig
+from enginehouse.train.ema import make_average
+from enginehouse.train.loop import Job, fit
+from enginehouse.train.loss import check_loss, make_plain_loss
 from enginehouse.train.machine import (
-    PrecisionWish,
     choose_device,
     choose_dtype,
     describe_device,
     reproducible,
 )
-from enginehouse.train.network import WEIGHTS, build_network
-from enginehouse.train.optimizer import find_rate, make_optimizer, set_rate
+from enginehouse.train.network import WEIGHTS, build_network, to_probabilities
+from enginehouse.train.optimizer import make_optimizer
 from enginehouse.train.preflight import check_network, draw_batch
-from enginehouse.train.record import ModelConfig, TrainedModel
-from enginehouse.train.scores import Scores, score_network
-from enginehouse.train.splits import Split, read_split
+from enginehouse.train.record import Pretrained, TrainedModel
+from enginehouse.train.scores import score_network
+from enginehouse.train.splits import read_split
+from enginehouse.train.state import Progress, State
+from enginehouse.train.temperature import find_temperature
+from enginehouse.train.world import World
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
-LIBRARIES = ("numpy", "pandas", "pillow", "pyarrow", "safetensors", "torch")
+LIBRARIES = ("numpy", "pandas", "pillow", "pyarrow", "safetensors", "scipy", "torch")
 FIRST_BATCH = "first_batch.png"
+VALIDATION = "validation.npy"
 
 
-class TrainConfig(Config):
-    """Which network, and how it is trained."""
-
-    aside: ClassVar[frozenset[str]] = frozenset({"workers"})
-
-    model: ModelConfig = Field(ModelConfig(), description="Which network.")
-    epochs: int = Field(15, ge=1, le=1000, description="Most passes over the training split.")
-    batch_size: int = Field(32, ge=2, le=4096, description="Pictures per step.")
-    learning_rate: float = Field(1e-3, gt=0, le=1, description="Highest learning rate (AdamW).")
-    weight_decay: float = Field(0.01, ge=0, le=1, description="AdamW's weight decay.")
-    warmup_epochs: float = Field(
-        0.5, ge=0, le=100, description="Epochs in which the rate rises; then it falls as a cosine."
-    )
-    clip_norm: float = Field(1.0, gt=0, le=1000, description="Gradients are cut to this norm.")
-    patience: int = Field(
-        10,
-        ge=1,
-        le=1000,
-        description="Stop after so many epochs without a better validation score.",
-    )
-    max_imbalance: float = Field(
-        1.5,
-        ge=1,
-        le=1000,
-        description="Largest ratio of class sizes before the loss weighs rare classes higher.",
-    )
-    augment: AugmentConfig = Field(AugmentConfig(), description="How training pictures are varied.")
-    precision: PrecisionWish = Field(
-        "auto", description="Number format of matrix products; auto: bf16 where the device has it."
-    )
-    workers: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Processes that read pictures ahead; 0: the one that trains. The result is "
-        "the same. Worth it where a GPU waits for data.",
-    )
-    seed: int = Field(0, ge=0, lt=2**31, description="Seed of weights, order and variations.")
-
-    @model_validator(mode="after")
-    def _check_warmup(self) -> TrainConfig:
-        if self.warmup_epochs >= self.epochs:
-            raise ValueError(
-                f"warmup_epochs ({self.warmup_epochs}) must be smaller than epochs ({self.epochs})"
-            )
-        return self
-
-
-@dataclass(frozen=True)
-class _Best:
-    """The best epoch so far, with its weights on the CPU."""
-
-    epoch: int
-    scores: Scores
-    weights: dict[str, torch.Tensor]
-
-
-def train(pack: Pack, config: TrainConfig, here: Workspace) -> TrainedModel:
+def train(
+    pack: Pack, config: TrainConfig, here: Workspace, pretrained: Pretrained | None = None
+) -> TrainedModel:
     """Train on the training split; keep the weights that do best on validation.
 
     Best is the highest macro F1, and of equals the lower loss; an epoch whose loss is not a
     number is never best. Runs on the GPU when there is one. On one CPU, the same number of
-    threads gives the same bytes.
+    threads gives the same bytes, also when training was killed in between and run again.
 
     Args:
         pack: pictures and labels; its mean and std normalise the input.
         config: network and training.
-        here: workspace; each epoch is reported with loss, accuracy and images per second.
+        here: workspace; its `resumable` holds the checkpoints.
+        pretrained: weights to start from; None: random ones.
 
     Raises:
         TrainingError: a class has no pictures, the preflight failed, the loss became NaN, or the
             device lacks the precision.
-        RecipeError: no such architecture.
+        RecipeError: no such architecture, or a loss that does not fit the problem.
         DataError: a split is empty.
+        Interrupted: it was asked to stop; a rerun goes on.
     """
+    world = World(0, 1, choose_device())
+    check_loss(config.loss, pack.problem)
+    feed = Feed(pack.mean, pack.std, config.seed, world, config.workers)
+    dtype = choose_dtype(config.precision, world.device)
+    with contextlib.closing(feed), reproducible(config.seed, world.device, config.speed):
+        job = Job(
+            config=config,
+            problem=pack.problem,
+            train=(split := read_split(pack, "train", here)),
+            val=read_split(pack, "val", here),
+            class_weights=weigh_classes(split, pack.classes, config.max_imbalance),
+            feed=feed,
+            dtype=dtype,
+            world=world,
+        )
+        state, preflight = _begin(job, pack, pretrained, here)
+        checkpoints = Checkpoints(here.resumable)
+        if saved := checkpoints.load(state.progress.warnings.append):
+            state.restore(saved)
+            state.progress.resumed.append(state.progress.steps)
+            here.report(f"goes on after {state.progress.steps} steps")
+        fit(job, state, Saver(state, checkpoints, 60 * config.checkpoint_minutes), here)
+        return _seal(job, state, pack, preflight, here)
+
+
+def _begin(
+    job: Job, pack: Pack, pretrained: Pretrained | None, here: Workspace
+) -> tuple[State, dict[str, float]]:
+    """The untrained network, checked on the very batch that training begins with."""
     import torch
+
+    config, device = job.config, job.world.device
+    net = build_network(config.model, len(pack.classes))
+    net.to(device)
+    if config.speed.channels_last:
+        net.to(memory_format=torch.channels_last)
+    here.report("preflight")
+    loss = make_plain_loss(config.loss, job.problem, device)
+    still = config.augment
+    batch = next(job.feed.shuffled(job.train, 1, 0, config.batch_size, still))
+    draw_batch(batch, pack.classes, pack.mean, pack.std, here.scratch / FIRST_BATCH)
+    preflight = check_network(net, batch, loss, job.problem)
+    state = State(
+        net=net,
+        forward=net,
+        optimizer=make_optimizer(net, config),
+        scaler=torch.amp.GradScaler(device.type, enabled=job.dtype == torch.float16),
+        ema=make_average(net, config.ema_decay),
+        progress=Progress(micro_batch=config.micro_batch or config.batch_size),
+    )
+    return state, preflight
+
+
+def _seal(
+    job: Job, state: State, pack: Pack, preflight: dict[str, float], here: Workspace
+) -> TrainedModel:
+    """The record of the best weights, with what they say of the validation split."""
+    import numpy as np
     from safetensors.torch import save_file
 
-    splits = {name: read_split(pack, name, here) for name in ("train", "val")}
-    class_weights = weigh_classes(splits["train"], pack.classes, config.max_imbalance)
-    device = choose_device()
-    dtype = choose_dtype(config.precision, device)
-    feed = Feed(pack.mean, pack.std, device, config.workers)
-    with contextlib.closing(feed), reproducible(config.seed, device):
-        net = build_network(config.model, len(pack.classes))
-        net.to(device).to(memory_format=torch.channels_last)
-        preflight = _check_first_batch(net, feed, splits["train"], config, pack.classes, here)
-        best, history = _fit(net, feed, splits, class_weights, dtype, config, here)
-    save_file(best.weights, here.scratch / WEIGHTS)
-    return TrainedModel(
-        files=here.seal([WEIGHTS]),
-        reports=here.seal([FIRST_BATCH]),
-        notes={
-            "history": history,
-            "best_epoch": best.epoch,
-            "preflight": preflight,
-            "class_weights": class_weights,
-            "precision": str(dtype).removeprefix("torch."),
-            "device": describe_device(device),
-        },
+    config, progress = job.config, state.progress
+    assert state.best is not None
+    state.judged.load_state_dict(state.best)
+    scores, logits = score_network(
+        state.judged,
+        job.feed.in_order(job.val, progress.micro_batch),
+        job.dtype,
+        job.problem,
+        make_plain_loss(config.loss, job.problem, job.world.device),
+        job.world,
+    )
+    model = TrainedModel(
+        files={},
+        notes=_take_notes(job, state, preflight),
         model=config.model,
+        problem=pack.problem,
         classes=pack.classes,
         preparation=pack.preparation,
         mean=pack.mean,
         std=pack.std,
-        val_accuracy=best.scores.accuracy,
-        val_macro_f1=best.scores.macro_f1,
+        temperature=find_temperature(job.problem, logits.numpy(), job.val.targets),
+        val_accuracy=scores.accuracy,
+        val_macro_f1=scores.macro_f1,
     )
+    save_file(state.best, here.scratch / WEIGHTS)
+    np.save(here.scratch / VALIDATION, to_probabilities(logits, model).numpy())
+    files, reports = here.seal([WEIGHTS]), here.seal([FIRST_BATCH, VALIDATION])
+    return model.model_copy(update={"files": files, "reports": reports})
 
 
-def _check_first_batch(
-    net: torch.nn.Module,
-    feed: Feed,
-    split: Split,
-    config: TrainConfig,
-    classes: tuple[str, ...],
-    here: Workspace,
-) -> Any:
-    """The preflight, on the very batch that training begins with."""
-    import torch
-
-    here.report("preflight")
-    generator = torch.Generator().manual_seed(config.seed)
-    batches = feed.shuffled(split, config.batch_size, config.augment, generator)
-    inputs, labels = next(batches)
-    draw_batch(inputs, labels, classes, feed.mean, feed.std, here.scratch / FIRST_BATCH)
-    return check_network(net, inputs, labels, len(classes))
-
-
-def _fit(
-    net: torch.nn.Module,
-    feed: Feed,
-    splits: dict[str, Split],
-    class_weights: list[float] | None,
-    dtype: torch.dtype,
-    config: TrainConfig,
-    here: Workspace,
-) -> tuple[_Best, list[Any]]:
-    """The loop. Returns the best epoch, and one row of numbers per epoch."""
-    import torch
-
-    device = feed.device
-    weight = None if class_weights is None else torch.tensor(class_weights, device=device)
-    optimizer = make_optimizer(net, config.learning_rate, config.weight_decay)
-    scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
-    generator = torch.Generator().manual_seed(config.seed)
-    num_steps = count_batches(len(splits["train"]), config.batch_size)
-    step = 0
-    best: _Best | None = None
-    history: list[Any] = []
-
-    for epoch in range(1, config.epochs + 1):
-        clock = time.perf_counter()
-        net.train()
-        loss_sum = torch.zeros((), device=device)
-        for inputs, labels in feed.shuffled(
-            splits["train"], config.batch_size, config.augment, generator
-        ):
-            share = find_rate((step + 0.5) / num_steps, config.warmup_epochs, config.epochs)
-            set_rate(optimizer, config.learning_rate * share)
-            with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-                logits = net(inputs)
-            loss = torch.nn.functional.cross_entropy(logits.float(), labels, weight)
-            optimizer.zero_grad()
-            scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(net.parameters(), config.clip_norm)
-            scaler.step(optimizer)
-            scaler.update()
-            loss_sum += loss.detach() * len(labels)
-            step += 1
-        train_loss = _check_loss(loss_sum.item() / len(splits["train"]), epoch)
-        speed = len(splits["train"]) / (time.perf_counter() - clock)
-
-        batches = feed.in_order(splits["val"], 2 * config.batch_size)
-        scores = score_network(net, batches, dtype)
-        if scores.beats(best.scores if best else None):
-            best = _Best(epoch, scores, _copy_weights(net))
-        row = {"loss": train_loss, **scores.to_row(), "images_per_s": speed}
-        history.append({"epoch": epoch, **row})
-        here.report(f"epoch {epoch}/{config.epochs}", epoch, config.epochs, **row)
-        if epoch - (best.epoch if best else 0) >= config.patience:
-            break
-
-    if best is None:
-        raise TrainingError(
-            f"No epoch of {len(history)} had a finite loss on the validation split.",
-            "Set train.precision to fp32, or a lower train.learning_rate.",
-        )
-    return best, history
-
-
-def _check_loss(loss: float, epoch: int) -> float:
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"The training loss became {loss} in epoch {epoch}.",
-            "Set a lower train.learning_rate or train.clip_norm, or train.precision: fp32.",
-        )
-    return loss
-
-
-def _copy_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The state on the CPU, each tensor whole and its own, as safetensors wants them."""
-    import torch
-
+def _take_notes(job: Job, state: State, preflight: dict[str, float]) -> dict[str, Any]:
+    progress = state.progress
     return {
-        name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        for name, value in net.state_dict().items()
+        "history": progress.history,
+        "best_epoch": progress.best_epoch,
+        "preflight": preflight,
+        "class_weights": job.class_weights,
+        "precision": str(job.dtype).removeprefix("torch."),
+        "device": describe_device(job.world.device),
+        "devices": job.world.size,
+        "micro_batch": progress.micro_batch,
+        "resumed": progress.resumed,
+        "warnings": progress.warnings,
     }

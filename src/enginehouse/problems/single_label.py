@@ -1,0 +1,76 @@
+"""Single label: each picture is of exactly one class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginehouse.problem import ClassScore, Probabilities, Quality, Targets
+
+if TYPE_CHECKING:
+    import torch
+
+LIBRARIES = ("numpy", "torch")
+SHAPE = "distribution"
+SEVERAL_LABELS = False
+
+
+def encode(labels: Sequence[Sequence[int]], num_classes: int) -> Targets:
+    """One-hot rows."""
+    return np.eye(num_classes, dtype=np.float32)[[row[0] for row in labels]]
+
+
+def smooth(targets: torch.Tensor, amount: float) -> torch.Tensor:
+    """(1 - a) t + a / C (Szegedy et al., https://arxiv.org/abs/1512.00567)."""
+    return targets * (1 - amount) + amount / targets.shape[1]
+
+
+def activate(logits: torch.Tensor) -> torch.Tensor:
+    """Softmax."""
+    return logits.softmax(dim=1)
+
+
+def find_untrained_loss(num_classes: int) -> float:
+    """Cross entropy of equal probabilities, ln C."""
+    return math.log(num_classes)
+
+
+def decide(probabilities: Probabilities) -> NDArray[np.bool_]:
+    """The likeliest class, and no other."""
+    said = np.zeros(probabilities.shape, bool)
+    said[np.arange(len(said)), probabilities.argmax(axis=1)] = True
+    return said
+
+
+def score(targets: Targets, probabilities: Probabilities, classes: Sequence[str]) -> Quality:
+    """Scores of the likeliest class."""
+    truth, said = targets > 0.5, decide(probabilities)
+    scores: dict[str, ClassScore] = {}
+    for index, name in enumerate(classes):
+        hits = int((truth[:, index] & said[:, index]).sum())
+        support, answers = int(truth[:, index].sum()), int(said[:, index].sum())
+        scores[name] = ClassScore(
+            support=support,
+            precision=hits / answers if answers else None,
+            recall=hits / support if support else None,
+            f1=2 * hits / (support + answers) if support else None,
+            average_precision=None,
+        )
+    present = [each.f1 for each in scores.values() if each.f1 is not None]
+    return Quality(
+        accuracy=float((truth == said).all(axis=1).mean()),
+        macro_f1=float(np.mean(present)),
+        classes=scores,
+    )
+
+
+def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:
+    """1 - p(good), as a ratio in double precision: in float32 all very certain ones are equal."""
+    fine = probabilities.astype(np.float64)
+    rest = np.delete(fine, good, axis=1).sum(axis=1)
+    alarm: NDArray[np.float64] = rest / (rest + fine[:, good])
+    return alarm

@@ -1,0 +1,112 @@
+"""The training loop. It reads top to bottom; each concern is a small file beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from enginehouse.artifact import Workspace
+from enginehouse.errors import Interrupted, NonFiniteLoss, TrainingError
+from enginehouse.train.batches import Feed, count_batches
+from enginehouse.train.checkpoint import Saver
+from enginehouse.train.config import TrainConfig
+from enginehouse.train.finetune import Policy
+from enginehouse.train.loss import make_loss, make_plain_loss
+from enginehouse.train.meter import Meter, read_memory
+from enginehouse.train.optimizer import find_rate, set_rate
+from enginehouse.train.scores import score_network
+from enginehouse.train.splits import Split
+from enginehouse.train.state import Progress, State, copy_weights
+from enginehouse.train.step import Stepper
+from enginehouse.train.world import World
+
+if TYPE_CHECKING:
+    import torch
+
+STEPS = "steps"  # message of the reports about a few steps; those of an epoch begin with `epoch`
+
+
+@dataclass(frozen=True)
+class Job:
+    """What training takes.
+
+    Attributes:
+        problem: name of the problem.
+        train, val: the splits.
+        class_weights: how much each class counts in the loss; None: all the same.
+        dtype: of the matrix products.
+    """
+
+    config: TrainConfig
+    problem: str
+    train: Split
+    val: Split
+    class_weights: list[float] | None
+    feed: Feed
+    dtype: torch.dtype
+    world: World
+
+
+def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
+    """Train to the end, from wherever the state is; its `best` then holds the weights to keep.
+
+    Raises:
+        NonFiniteLoss: the loss became NaN or infinite; a checkpoint from before it is kept.
+        TrainingError: no epoch had a finite loss on validation.
+        Interrupted: it was asked to stop; a checkpoint is kept.
+    """
+    config, feed, progress = job.config, job.feed, state.progress
+    loss = make_loss(config.loss, job.problem, job.class_weights, feed.device)
+    plain_loss = make_plain_loss(config.loss, job.problem, feed.device)
+    policy = Policy(state.net, config.finetune)
+    stepper = Stepper(state, loss, job.dtype, config.clip_norm, job.world)
+    meter = Meter(progress, feed, config.clip_norm)
+    per_epoch = count_batches(len(job.train), config.batch_size)
+
+    while not is_over(progress, config):
+        policy.begin_epoch(progress.epoch)
+        model = job.world.wrap(state.forward)
+        meter.skip_time()
+        for batch in feed.shuffled(
+            job.train, progress.epoch, progress.batch, config.batch_size, config.augment
+        ):
+            set_rate(state.optimizer, find_rate(config, (progress.updates + 0.5) / per_epoch))
+            try:
+                step = stepper.take(model, batch)
+            except NonFiniteLoss:
+                saver.save()  # the weights are still those of before
+                raise
+            meter.add(step, len(batch.inputs))
+            progress.advance(step.updated)
+            if progress.steps % config.log_every == 0:
+                rate = find_rate(config, progress.updates / per_epoch)
+                numbers = {**meter.read_window(), "learning_rate": rate}
+                here.report(STEPS, progress.steps, per_epoch * config.epochs, **numbers)
+            if job.world.agree_to_stop(here.stopping(), progress.steps):
+                saver.save()
+                raise Interrupted.at(progress.epoch, progress.steps)
+            saver.save_if_due()
+
+        scores, _ = score_network(
+            *(state.judged, feed.in_order(job.val, progress.micro_batch), job.dtype),
+            *(job.problem, plain_loss, job.world),
+        )
+        if scores.beats(progress.best):
+            progress.best_epoch, progress.best_scores = progress.epoch, asdict(scores)
+            state.best = copy_weights(state.judged)
+        row = {**meter.read_epoch(), **scores.to_row(), **read_memory(feed.device)}
+        row["learning_rate"] = find_rate(config, progress.updates / per_epoch)
+        here.report(f"epoch {progress.epoch}/{config.epochs}", progress.epoch, config.epochs, **row)
+        progress.end_epoch(row)
+
+    if state.best is None:
+        raise TrainingError(
+            f"No epoch of {len(progress.history)} had a finite loss on the validation split.",
+            "Set train.precision to fp32, or a lower train.learning_rate.",
+        )
+
+
+def is_over(progress: Progress, config: TrainConfig) -> bool:
+    """Whether all epochs are over, or too many since the best one."""
+    done = progress.epoch - 1
+    return done >= config.epochs or done - progress.best_epoch >= config.patience
