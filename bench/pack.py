@@ -12,10 +12,11 @@ their folder is given or found, else drawn; all of them 1130 x 460 px.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ from enginehouse.train.augment import AugmentConfig
 from enginehouse.train.batches import Feed
 from enginehouse.train.machine import choose_device, choose_dtype, describe_device
 from enginehouse.train.splits import Split, read_split
+from enginehouse.train.world import World
 from enginehouse.validate.record import Validated
 
 MOST_WAITING = 0.05  # of the time of a training step
@@ -167,9 +169,14 @@ def list_training(scratch: Path, pictures: Path, pack: Pack) -> set[str]:
 
 def make_feed(pack: Pack, split: Split, device: torch.device) -> Batches:
     """Batches as the stage `train` takes them, read by the process that trains."""
-    feed = Feed(pack.mean, pack.std, device)
-    generator = torch.Generator().manual_seed(0)
-    return lambda: feed.shuffled(split, BATCH, AugmentConfig(), generator)
+    feed = Feed(pack.mean, pack.std, 0, World(0, 1, device))
+    epochs = itertools.count(1)
+
+    def read() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for batch in feed.shuffled(split, next(epochs), 0, BATCH, AugmentConfig()):
+            yield batch.inputs, batch.targets
+
+    return read
 
 
 def make_folder(folder: Path, names: set[str], num_workers: int, pack: Pack) -> Batches:
@@ -215,16 +222,17 @@ class Trainer:
             batch = next(source, None)
             if batch is None:
                 break
-            inputs, labels = (tensor.to(self.device) for tensor in batch)
+            inputs, truth = (tensor.to(self.device) for tensor in batch)
             self._wait()
             waiting += time.perf_counter() - clock
-            self._step(inputs, labels)
+            self._step(inputs, truth)
         return Epoch(time.perf_counter() - started, waiting)
 
-    def _step(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+    def _step(self, inputs: torch.Tensor, truth: torch.Tensor) -> None:
+        """The truth is class indices [n] or one row of targets each [n, classes]."""
         inputs = inputs.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            loss = torch.nn.functional.cross_entropy(self.net(inputs).float(), labels)
+            loss = torch.nn.functional.cross_entropy(self.net(inputs).float(), truth)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()

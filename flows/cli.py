@@ -1,7 +1,7 @@
 """The command line: `enginehouse run | check | convert | up | predict | data add | ...`.
 
 Exit codes: 0 good, 1 an error or data that is rejected, 2 wrong usage, 3 waiting for a device,
-4 rejected by a gate.
+4 rejected by a gate, 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from enginehouse.errors import EnginehouseError
+from enginehouse.errors import EnginehouseError, Interrupted
 from enginehouse.project import Project, find_project
 from flows.cli_data import add_data_verbs
 from flows.environment import prepare_environment
@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         project = find_project(options.project)
         code: int = options.command(project, options)
+    except Interrupted as stop:
+        print(f"Stopped. {stop.message}\n  {stop.remedy}", file=sys.stderr)
+        return 128 + stop.signal
     except EnginehouseError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
@@ -44,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="enginehouse",
         description="From a versioned image data set to a promoted inference engine.",
         epilog="Exit codes: 0 good, 1 an error or rejected data, 2 wrong usage, 3 a required "
-        "engine waits for its device, 4 rejected by a gate.",
+        "engine waits for its device, 4 rejected by a gate, 130 stopped by Ctrl-C, 143 by SIGTERM.",
     )
     parser.add_argument(
         "--project", type=Path, help="checkout to work in (default: found by walking up)"
@@ -54,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser("run", help="walk the whole road: data to promoted engine")
     run.add_argument("--recipe", default="sample", help="recipe in prefect.yaml (default: sample)")
     run.add_argument("--data", default="", help="picture folder to use instead of the recipe's")
+    run.add_argument(
+        "--profile", action="store_true", help="write down where the time of training goes"
+    )
     run.set_defaults(command=_run)
 
     add_data_verbs(verbs)
@@ -87,44 +93,47 @@ def _run(project: Project, options: argparse.Namespace) -> int:
     recipe = load_recipe(project, options.recipe)
     with Console():
         if services.prefect.url:
-            result = _retrain(recipe, options.data)
-        elif (found := _look_up(project, recipe, options.data)) is not None:
+            result = _retrain(recipe, options.data, options.profile)
+        elif (found := _look_up(project, recipe, options.data, options.profile)) is not None:
             result = found
         else:
             with temporary_prefect_server(project) as server:
                 import flows.retrain  # noqa: F401  slow, so while the server starts
 
                 server.wait()
-                result = _retrain(recipe, options.data)
+                result = _retrain(recipe, options.data, options.profile)
     print(render_summary(result))
     if not result.nothing_new:
         print(suggest_next(result))
     return result.exit_code
 
 
-def _retrain(recipe: Recipe, data: str) -> RunResult:
+def _retrain(recipe: Recipe, data: str, profile: bool) -> RunResult:
     from flows.retrain import retrain
 
-    return cast("RunResult", retrain(recipe, data))
+    return cast("RunResult", retrain(recipe, data, profile))
 
 
-def _look_up(project: Project, recipe: Recipe, data: str) -> RunResult | None:
+def _look_up(project: Project, recipe: Recipe, data: str, profile: bool) -> RunResult | None:
     """The result if nothing is new, found without Prefect: nobody watches, nothing would run."""
     from enginehouse.artifact import Workspace
     from flows.inspection import Inspection
     from flows.result import find_nothing_new
     from flows.road import by_look_up, walk
-    from flows.run import Run, make_context
+    from flows.run import Run, make_context, name_profile
     from tasks._stage import PROGRESS, NotCached
     from tasks.data import resolve_data
     from tasks.registry import Registry
+    from tasks.weights import resolve_weights
 
     store = project.open_store()
     resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
-    context = make_context(store, recipe, resolved)
+    folder = name_profile(project, recipe) if profile else None
+    context = make_context(store, recipe, resolved, profile=folder)
     try:
         inspection = Inspection(project, recipe.name, resolved, store)
-        road = walk(recipe, resolved.version, by_look_up(context), inspection)
+        pretrained = resolve_weights(project, recipe, store, PROGRESS.info)
+        road = walk(recipe, resolved.version, by_look_up(context), inspection, pretrained)
     except NotCached:
         return None
     workspace = Workspace(store, Path(tempfile.gettempdir()), sources=context.sources)

@@ -1,21 +1,26 @@
-"""The commands about data: `check`, `convert` and `data add`."""
+"""The commands about data: `check`, `convert`, `label-errors` and `data add`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from enginehouse.choices import find_choice, list_choices
+from enginehouse.correction_sheet import is_corrections
 from enginehouse.errors import RecipeError
 from enginehouse.project import Project
 from flows.recipes import load_recipe
 
 if TYPE_CHECKING:
     from enginehouse.ingest.ingest import IngestConfig
+    from enginehouse.recipe import Recipe
     from enginehouse.validate.validate import ValidateConfig
+    from flows.folds import LabelErrors
 
 WRONG_USAGE = 2  # as argparse has it
 AUTO = "auto"  # the format that is found by content
@@ -39,10 +44,19 @@ def add_data_verbs(verbs: Any) -> None:
         verb.add_argument("--recipe", default="", help="read and judge as this recipe does")
         verb.add_argument("--json", action="store_true", help="everything, as one JSON document")
 
+    errors = verbs.add_parser("label-errors", help="rank labels by doubt, as a sheet to correct")
+    errors.add_argument("recipe", help="recipe in prefect.yaml")
+    errors.add_argument("--data", default="", help="picture folder to use instead of the recipe's")
+    errors.add_argument(
+        "--folds", type=int, default=5, help="networks to train, 2 to 20 (default: 5)"
+    )
+    errors.add_argument("--out", type=Path, help="new .xlsx file (default: among the reports)")
+    errors.set_defaults(command=_label_errors)
+
     data = verbs.add_parser("data", help="data versions")
     words = data.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add = words.add_parser("add", help="check new files, merge them into data/, dvc add, dvc push")
-    add.add_argument("folder", type=Path, help="the new files")
+    add.add_argument("folder", type=Path, help="the new files, or one sheet of corrections")
     add.add_argument("--into", default="", help="data set below data/ (default: the folder's name)")
     add.add_argument("--recipe", default="", help="check with this recipe (default: those on it)")
     add.add_argument("--replace", action="store_true", help="put files over those of other content")
@@ -115,15 +129,82 @@ def _print(text: str) -> None:
     print(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
+def _label_errors(project: Project, options: argparse.Namespace) -> int:
+    from flows.console import Console
+    from flows.environment import prepare_environment
+    from flows.folds import render_errors
+    from flows.services import temporary_prefect_server
+
+    if misuse := _find_misuse(options.folds, options.out):
+        return _refuse_usage(misuse)
+    services = prepare_environment(project)
+    recipe = load_recipe(project, options.recipe)
+    asked = (options.data, options.folds, options.out)
+    with Console():
+        if services.prefect.url:
+            result = _run_label_errors(recipe, *asked)
+        elif (found := _look_up_errors(project, recipe, *asked)) is not None:
+            result = found
+        else:
+            with temporary_prefect_server(project) as server:
+                import flows.label_errors  # noqa: F401  slow, so while the server starts
+
+                server.wait()
+                result = _run_label_errors(recipe, *asked)
+    print(render_errors(result))
+    return 0
+
+
+def _find_misuse(folds: int, out: Path | None) -> str:
+    if not 2 <= folds <= 20:
+        return f"--folds is {folds}; wanted is a number from 2 to 20."
+    if out and not (is_corrections(out.name) and out.suffix.lower() == ".xlsx"):
+        return (
+            f"--out is {out}; wanted is corrections.xlsx or corrections-ANYTHING.xlsx, by which "
+            "ingest knows it again in the data folder."
+        )
+    if out and out.exists():
+        return f"--out: {out} is there already. Name another one, or remove it."
+    return ""
+
+
+def _run_label_errors(recipe: Recipe, data: str, folds: int, out: Path | None) -> LabelErrors:
+    from flows.label_errors import label_errors
+
+    return cast("LabelErrors", label_errors(recipe, data, folds, str(out or "")))
+
+
+def _look_up_errors(
+    project: Project, recipe: Recipe, data: str, folds: int, out: Path | None
+) -> LabelErrors | None:
+    """The result if all of it is known, found without Prefect: nothing would run."""
+    from flows.folds import search
+    from flows.road import by_look_up
+    from tasks._stage import NotCached
+
+    try:
+        return search(project, recipe, data, folds, out, by_look_up)
+    except NotCached:
+        return None
+
+
 def _data_add(project: Project, options: argparse.Namespace) -> int:
     from flows.console import Console
     from flows.data_add import add_data, make_check, render_added
     from tasks._stage import PROGRESS
 
-    with Console():
+    with Console(), tempfile.TemporaryDirectory() as scratch:
+        folder = options.folder
+        if folder.is_file():
+            if not (is_corrections(folder.name) and options.into):
+                return _refuse_usage(
+                    f"{folder} is a file; wanted is a folder, or one sheet named corrections*.xlsx "
+                    "or .csv with --into DATA SET."
+                )
+            folder = Path(shutil.copy(folder, scratch)).parent
         added = add_data(
             project,
-            options.folder,
+            folder,
             options.into,
             options.recipe,
             make_check(project),

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from enginehouse.correction_sheet import is_corrections
 from enginehouse.errors import DataError
+from enginehouse.files import is_junk
 from enginehouse.merge import Merge, plan_merge
 from enginehouse.project import Project
 from flows.data_merge import (
@@ -25,7 +27,7 @@ from flows.data_merge import (
     stage_files,
 )
 from flows.recipes import list_recipes, load_recipe
-from tasks.data import add_version, open_version, push_version, resolve_source
+from tasks.data import ResolvedData, add_version, open_version, push_version, resolve_source
 
 Say = Callable[[str], object]
 
@@ -92,10 +94,11 @@ def add_data(
     """
     target = place_new_files(project, folder, into)
     checks = _list_checks(project, target, recipe)
-    alike = next((name for root, name in checks if root == target), recipe)  # its labels, its rules
-    judged = check(folder, alike)
-    _insist(judged.errors, str(folder))
     source = resolve_source(project, folder, report)
+    alike = next((name for root, name in checks if root == target), recipe)  # its labels, its rules
+    # Corrections alone speak of pictures that are there already: only the whole can be judged.
+    judged = Judgement([], {}) if _is_corrections(source) else check(folder, alike)
+    _insist(judged.errors, str(folder))
 
     def say_waiting() -> None:
         report("data: waiting for another data add")
@@ -168,6 +171,23 @@ def make_check(project: Project) -> Check:
         )
 
     return run_check
+
+
+def _is_corrections(source: ResolvedData) -> bool:
+    """Whether new files are sheets of corrections, and nothing else that counts.
+
+    Raises:
+        DataError: there are other files beside them.
+    """
+    files = [path for path in source.listing if not is_junk(path)]
+    sheets = [path for path in files if is_corrections(path)]
+    if sheets and len(sheets) < len(files):
+        raise DataError(
+            f"Nothing was added: beside {sheets[0]} there are other files; corrections speak of "
+            "pictures that are in the data already.",
+            "Add the other files first, then the corrections by themselves.",
+        )
+    return bool(sheets)
 
 
 def _name(named: list[str]) -> str:

@@ -60,6 +60,7 @@ def diagnose(project: Project) -> list[Finding]:
         _check_packages(project),
         *_check_torch(),
         *_check_backends(),
+        _check_timm(),
         _check_shared_memory(),
         _check_room(project),
         _check_remote(project),
@@ -134,6 +135,14 @@ def _check_backends() -> Iterator[Finding]:
             yield Finding(TITLES[name], "wrong" if needed else "missing", reason, fix)
         else:
             yield Finding(TITLES[name], "ok", library_version(backend.LIBRARY))
+
+
+def _check_timm() -> Finding:
+    version = library_version("timm")
+    if version == "none":
+        fix = ".venv/bin/pip install -c requirements.lock -e '.[timm]'"
+        return Finding("timm", "missing", "not installed; torchvision's models need none", fix)
+    return Finding("timm", "ok", f"{version}, more architectures to name in train.model")
 
 
 def _check_shared_memory() -> Finding:

@@ -11,10 +11,12 @@ from prefect.states import Completed
 from pydantic import Field
 
 from enginehouse.artifact import Workspace
+from enginehouse.errors import Interrupted
 from enginehouse.project import find_project
 from flows.reconcile import Promotion, reconcile
 from flows.road import with_tasks
 from tasks._stage import PROGRESS, RunContext
+from tasks._stopping import to_state
 from tasks.registry import Registry
 
 
@@ -32,6 +34,7 @@ def promote(
 
     Raises:
         RegistryError: MLflow is away, or the wish points at nothing.
+        Interrupted: somebody asked to stop (the flow run is then cancelled).
     """
     project = find_project()
     store = project.open_store()
@@ -42,9 +45,13 @@ def promote(
 
     with store.lock(f"promote-{recipe}", say_waiting), tempfile.TemporaryDirectory() as scratch:
         workspace = Workspace(store, Path(scratch))
-        step = with_tasks(RunContext(store, recipe, {}))
+        context = RunContext(store, recipe, {})
         if version:
             registry.set_alias(recipe, "candidate", version)
             registry.set_alias(recipe, "champion", version)
-        promotion = reconcile(recipe, registry, workspace, step)
+        try:
+            with context.stop.heed():
+                promotion = reconcile(recipe, registry, workspace, with_tasks(context))
+        except Interrupted as stop:
+            return to_state(stop)
     return Completed(name=promotion.word.title(), message=promotion.reason, data=promotion)

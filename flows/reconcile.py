@@ -113,18 +113,18 @@ def verify_engine(
     pack = Pack.from_json(wish.tags["pack"])
     if reason := _find_lost(workspace.store, onnx, pack):
         return None, say_waiting(target, f"cannot be made here: {reason}")
-    engine, card, waiting = make_engine(step, target, onnx, pack, recipe.evaluate)
-    if engine is None or card is None:
-        return None, say_waiting(target, waiting)
+    made = make_engine(step, target, onnx, pack, recipe.evaluate)
+    if made.engine is None or made.scores is None:
+        return None, say_waiting(target, made.waiting)
     fp32 = OnnxModel.from_json(json.loads(wish.tags["onnx"])["fp32"])
-    _, twin, lacking = make_engine(step, recipe.twin(target), fp32, pack, recipe.evaluate)
-    if twin is None:
-        return None, say_waiting(target, lacking)
-    name = target.name
-    gates = judge(recipe.gates, {name: card}, {name: twin}, {name: "the wish"})
+    twin = make_engine(step, recipe.twin(target), fp32, pack, recipe.evaluate)
+    if twin.scores is None:
+        return None, say_waiting(target, twin.waiting)
+    name, card = target.name, made.scores.test
+    gates = judge(recipe.gates, {name: card}, {name: twin.scores.test}, {name: "the wish"})
     if failed := [gate for gate in gates if not gate.passed]:
         return None, f"{name}: {failed[0].gate}: {failed[0].reason}"
-    return register_engine(registry, workspace, recipe.name, wish, engine, card), ""
+    return register_engine(registry, workspace, recipe.name, wish, made.engine, card), ""
 
 
 def _find_lost(store: Store, *records: OnnxModel | Pack) -> str:

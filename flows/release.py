@@ -8,18 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginehouse.artifact import RecordUnreadable, Workspace, fingerprint
+from enginehouse.artifact import RecordUnreadable, Workspace, fingerprint, flatten
 from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineMismatch, Unavailable
+from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.evaluate.fit import check_fit
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult, judge
-from enginehouse.recipe import Recipe
 from enginehouse.road import Road
+from flows.road import score_engine
 from flows.run import Run
-from tasks.evaluate import evaluate_task
-from tasks.registry import Registry, Version, read_engine, record_tag, write_engine
+from tasks.registry import (
+    Registry,
+    Version,
+    read_engine,
+    record_tag,
+    write_engine,
+)
 
 
 @dataclass(frozen=True)
@@ -87,22 +93,26 @@ def score_champion(run: Run, target: Target) -> Scorecard | str:
     try:
         card = Scorecard.from_json(champion.tags["scorecard"])
         engine = Engine.from_json(champion.tags["record"])
-        if card.pack == road.pack.identity and card.split == recipe.evaluate.split:
+        if card.pack == road.pack.identity and meets_rules(card, recipe.evaluate):
             return card
         restore_engine(engine, champion, run.registry, run.workspace)
         device = load_backend(target.backend).describe_run_device(engine.target)
         check_fit(engine, road.pack, device)  # before a task fails on it
-        scored: Scorecard = run.step(
-            *(evaluate_task, f"evaluate.champion.{target.name}", recipe.evaluate),
-            engine=engine,
-            pack=road.pack,
-            device=device,
-        )
+        name = f"champion.{target.name}"
+        scores = score_engine(run.step, name, engine, road.pack, device, recipe.evaluate)
     except RecordUnreadable as reason:
         return f"not comparable: of the champion (v{champion.number}) {reason}"
     except (EngineMismatch, Unavailable) as error:
         return f"not comparable: the champion (v{champion.number}) cannot run here: {error.message}"
-    return scored
+    return scores.test
+
+
+def meets_rules(card: Scorecard, config: EvaluateConfig) -> bool:
+    """Whether an operating point was fixed by these rules; without one there is none to compare."""
+    point = card.point
+    if point is None or not config.good_class:
+        return point is None
+    return point.rules == config.operating and point.good == config.good_class
 
 
 def restore_engine(
@@ -124,7 +134,8 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
     known = registry.find_release(recipe.name, run.release)
     run_id = known.run_id if known else registry.start_run(recipe.name, run.release, tags)
     if not known:
-        registry.log_history(run_id, _parameters(recipe), _history(road))
+        parameters = flatten(recipe.model_dump(mode="json"))
+        registry.log_history(run_id, parameters, _history(road))
     first = next(target for target in recipe.targets if target.required)
     onnx = road.onnx[first.precision]
 
@@ -139,6 +150,10 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
         verdict=verdict.word,
         verdict_reason=verdict.reason[:5000],
     )
+    # A cached training was logged when it ran, by whichever recipe.
+    made_by = road.model.made_by
+    if made_by and (training := registry.find_training(made_by.key)):
+        model = registry.set_tags(model, training_run=training)
     engines = {}
     for target in recipe.targets:
         if engine := road.engines.get(target.name):
@@ -160,7 +175,8 @@ def register_engine(
     """Register an engine beside its model. Without a scorecard it is `unverified`."""
 
     def engine_folder(folder: Path) -> dict[str, Path]:
-        return {"engine": write_engine(workspace, engine, folder / "engine")}
+        point = card.point if card else None
+        return {"engine": write_engine(workspace, engine, folder / "engine", point)}
 
     version = registry.ensure_model(
         f"{recipe}.{engine.target.name}",
@@ -175,7 +191,10 @@ def register_engine(
         },
     )
     if card:
-        version = registry.set_tags(version, scorecard=record_tag(card), verified="yes")
+        # An engine that was scored after it was registered has its point in the tag alone.
+        point = {"operating_point": card.point.model_dump_json()} if card.point else {}
+        card_tag = record_tag(card.shorten())
+        version = registry.set_tags(version, scorecard=card_tag, **point, verified="yes")
     return version
 
 
@@ -208,20 +227,6 @@ def read_commit(folder: Path) -> str:
         check=False,
     )
     return done.stdout.strip() if done.returncode == 0 else "none"
-
-
-def _parameters(recipe: Recipe) -> dict[str, str]:
-    flat: dict[str, str] = {}
-
-    def add(prefix: str, value: object) -> None:
-        if isinstance(value, dict):
-            for name, item in value.items():
-                add(f"{prefix}.{name}" if prefix else name, item)
-        else:
-            flat[prefix] = str(value)
-
-    add("", recipe.model_dump(mode="json"))
-    return flat
 
 
 def _history(road: Road) -> list[dict[str, float]]:

@@ -107,7 +107,7 @@ def _same_recipe(recipe: Recipe, model: Version) -> bool:
 def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) -> RunResult:
     """Write the report page, upload it beside the model, and give the run's result."""
     from enginehouse.report.page import PageData
-    from enginehouse.report.report import write_plots, write_report
+    from enginehouse.report.report import write_report
 
     champion = run.registry.aliases(run.recipe.name).get("champion", 0)
     result = RunResult(
@@ -133,7 +133,6 @@ def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) 
         ],
     )
     run.report_folder.mkdir(parents=True, exist_ok=True)
-    write_plots(run.report_folder, page)
     report = write_report(run.report_folder, page)
     run.registry.log_folder(made.model.run_id, run.report_folder, "report")
     run.registry.note_last_release(run.recipe.name, run.release)
@@ -152,6 +151,7 @@ def _lineage(run: Run, made: Registered) -> dict[str, str]:
         "Recipe": tags["recipe_digest"],
         "Release": run.release,
         "MLflow run": made.model.run_id,
+        "Training run": tags.get("training_run", "none"),
         "Prefect run": tags["prefect_run"] or "none",
         "Libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
     }

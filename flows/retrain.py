@@ -17,7 +17,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from enginehouse.artifact import Workspace
-from enginehouse.errors import RegistryError
+from enginehouse.errors import Interrupted, RegistryError
 from enginehouse.project import Project, find_project
 from enginehouse.recipe import Recipe, check_recipe
 from enginehouse.validate.record import Validated
@@ -27,11 +27,14 @@ from flows.reconcile import Promotion
 from flows.release import Registered, Verdict, judge_road, register_road
 from flows.result import RunResult, find_nothing_new, publish
 from flows.road import walk, with_tasks
-from flows.run import Run, make_context
+from flows.run import Run, make_context, name_profile
 from flows.summary import render_markdown, table_of_gates, table_of_stages
 from tasks._stage import PROGRESS
+from tasks._stopping import to_state
+from tasks._training import watch_training
 from tasks.data import resolve_data
 from tasks.registry import Registry
+from tasks.weights import resolve_weights
 
 LINES_SHOWN = 30  # failures and warnings on the flow run's page; the data report has all
 
@@ -43,28 +46,39 @@ def retrain(
         str,
         Field(max_length=1000, description="Another data folder for this run, or empty."),
     ] = "",
+    profile: Annotated[
+        bool, Field(description="Write down where the time of training goes.")
+    ] = False,
 ) -> State[RunResult]:
     """Train, shrink, build, judge, register and promote; only what changed is computed.
 
     Raises:
         EnginehouseError: bad input, or a stage failed; finished stages are kept.
+        Interrupted: somebody asked to stop (the flow run is then cancelled).
     """
     project = find_project()
     check_recipe(recipe)
-    result = run_road(project, recipe, data)
+    try:
+        result = run_road(project, recipe, data, profile)
+    except Interrupted as stop:
+        return to_state(stop)
     create_markdown_artifact(render_markdown(result), key="summary", description="Summary")
     create_table_artifact(table_of_gates(result), key="gates", description="Gates")
     create_table_artifact(table_of_stages(result), key="stages", description="Stages")
     return Completed(name=result.state_name, message=result.headline, data=result)
 
 
-def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
+def run_road(project: Project, recipe: Recipe, data: str, profile: bool = False) -> RunResult:
     """Walk the road with tasks, then judge, register, promote and report."""
     store = project.open_store()
     resolved = resolve_data(project, data or recipe.data.path, PROGRESS.info)
     if resolved.hint:
         PROGRESS.info("data: %s; %s", resolved.status, resolved.hint)
-    context = make_context(store, recipe, resolved)
+    watches = {
+        "train": watch_training(project.state, recipe.name, resolved.digest, PROGRESS.warning)
+    }
+    folder = name_profile(project, recipe) if profile else None
+    context = make_context(store, recipe, resolved, watches, folder)
     step = with_tasks(context)
 
     def announce(page: Path, validated: Validated) -> None:
@@ -77,7 +91,9 @@ def run_road(project: Project, recipe: Recipe, data: str) -> RunResult:
         link_data_report(run_id, page, validated)
 
     inspection = Inspection(project, recipe.name, resolved, store, announce)
-    road = walk(recipe, resolved.version, step, inspection)
+    pretrained = resolve_weights(project, recipe, store, PROGRESS.info)
+    with context.stop.heed():
+        road = walk(recipe, resolved.version, step, inspection, pretrained)
 
     def say_waiting() -> None:
         PROGRESS.info("register: another run of %s is registering; waiting for it", recipe.name)

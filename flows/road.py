@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from enginehouse.build.record import Engine
-from enginehouse.engine import Target, load_backend
+from enginehouse.engine import Device, Target, load_backend
 from enginehouse.errors import EngineError, Unavailable
-from enginehouse.evaluate.evaluate import EvaluateConfig
+from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.export.record import OnnxModel
-from enginehouse.ingest.record import DataVersion
+from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.prepare.record import Pack
 from enginehouse.quantize.record import QuantizedModel
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
-from enginehouse.train.record import TrainedModel
+from enginehouse.train.record import Pretrained, TrainedModel
+from enginehouse.validate.record import Validated
 from flows.inspection import Inspection
 from tasks._stage import RunContext, StageTask
 from tasks.build import build_task
@@ -32,30 +33,34 @@ from tasks.validate import validate_task
 Step = Callable[..., Any]
 
 
-def walk(recipe: Recipe, data: DataVersion, step: Step, inspection: Inspection) -> Road:
+def walk(
+    recipe: Recipe,
+    data: DataVersion,
+    step: Step,
+    inspection: Inspection,
+    pretrained: Pretrained | None = None,
+) -> Road:
     """Walk from a data version to scored engines.
 
     Args:
         step: `step(task, place, config, **inputs) -> record`, see `with_tasks`, `by_look_up`.
         inspection: judges the data before anything is trained.
+        pretrained: what the recipe's `weights` came to (`tasks.weights`); None: random ones.
 
     Raises:
         ValidationFailed: the data was not let through.
         EnginehouseError: a stage failed.
     """
-    manifest = step(ingest_task, "ingest", recipe.ingest, data=data)
-    judged = {"manifest": manifest}
-    if previous := inspection.find_previous(manifest):
-        judged["previous"] = previous
-    validated = step(validate_task, "validate", recipe.validation, **judged)
-    inspection.conclude(manifest, validated)
+    assert (pretrained is None) == (recipe.weights == "none"), "weights were not resolved"
+    manifest, validated = let_through(recipe, data, step, inspection)
     pack = step(
         *(prepare_task, "prepare", recipe.prepare),
         data=data,
         manifest=manifest,
         validated=validated,
     )
-    model = step(train_task, "train", recipe.train, pack=pack)
+    start = {"pretrained": pretrained} if pretrained else {}
+    model = step(train_task, "train", recipe.train, pack=pack, **start)
     road = Road(data, manifest, validated, pack, model)
     twins = [recipe.twin(target) for target in recipe.targets if target.required]
     for target in (*twins, *recipe.targets):
@@ -73,21 +78,49 @@ def walk(recipe: Recipe, data: DataVersion, step: Step, inspection: Inspection) 
     return road
 
 
+def let_through(
+    recipe: Recipe, data: DataVersion, step: Step, inspection: Inspection
+) -> tuple[Manifest, Validated]:
+    """Read a data version and judge it; arguments and errors as in `walk`."""
+    manifest = step(ingest_task, "ingest", recipe.ingest, data=data)
+    judged = {"manifest": manifest}
+    if previous := inspection.find_previous(manifest):
+        judged["previous"] = previous
+    validated = step(validate_task, "validate", recipe.validation, **judged)
+    inspection.conclude(manifest, validated)
+    return manifest, validated
+
+
 def _add_engine(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
     onnx = _export(road, recipe, target.precision, step)
-    engine, scorecard, waiting = make_engine(step, target, onnx, road.pack, recipe.evaluate)
-    if engine:
-        road.engines[target.name] = engine
-    if scorecard:
-        road.scorecards[target.name] = scorecard
-    if waiting:
-        road.waiting[target.name] = waiting
+    made = make_engine(step, target, onnx, road.pack, recipe.evaluate)
+    if made.engine:
+        road.engines[target.name] = made.engine
+    if made.scores:
+        road.validations[target.name], road.scorecards[target.name] = made.scores
+    if made.waiting:
+        road.waiting[target.name] = made.waiting
+
+
+class Scores(NamedTuple):
+    """What an engine scored on validation, where its operating point was fixed, and on test."""
+
+    validation: Scorecard
+    test: Scorecard
+
+
+class Made(NamedTuple):
+    """An engine as far as it could be made here, and why no further."""
+
+    engine: Engine | None
+    scores: Scores | None
+    waiting: str
 
 
 def make_engine(
     step: Step, target: Target, onnx: OnnxModel, pack: Pack, config: EvaluateConfig
-) -> tuple[Engine | None, Scorecard | None, str]:
-    """Build and score the engine of one target as far as this machine can; and why no further.
+) -> Made:
+    """Build and score the engine of one target as far as this machine can.
 
     Raises:
         EngineError: a required target's engine failed to build or run.
@@ -97,17 +130,27 @@ def make_engine(
         device = backend.describe_build_device(target)
         engine = step(build_task, f"build.{target.name}", target, onnx=onnx, device=device)
     except Unavailable as reason:
-        return None, None, f"cannot be built here: {reason.message}"
+        return Made(None, None, f"cannot be built here: {reason.message}")
     except EngineError as error:
         if target.required:
             raise
-        return None, None, f"failed to build: {error.message}"
+        return Made(None, None, f"failed to build: {error.message}")
     try:
         device = backend.describe_run_device(target)
     except Unavailable as reason:
-        return engine, None, f"built, but cannot be run here: {reason.message}"
-    place = f"evaluate.{target.name}"
-    return engine, step(evaluate_task, place, config, engine=engine, pack=pack, device=device), ""
+        return Made(engine, None, f"built, but cannot be run here: {reason.message}")
+    scores = score_engine(step, target.name, engine, pack, device, config)
+    return Made(engine, scores, "")
+
+
+def score_engine(
+    step: Step, name: str, engine: Engine, pack: Pack, device: Device, config: EvaluateConfig
+) -> Scores:
+    """Score an engine on validation, then on test at the operating point that was fixed there."""
+    inputs = {"engine": engine, "pack": pack, "device": device}
+    validation = step(evaluate_task, f"evaluate.{name}.val", config, **inputs)
+    test = step(evaluate_task, f"evaluate.{name}", config, **inputs, validation=validation)
+    return Scores(validation, test)
 
 
 def _export(road: Road, recipe: Recipe, precision: str, step: Step) -> OnnxModel:

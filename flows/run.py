@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from enginehouse.artifact import Source, Workspace, fingerprint
 from enginehouse.project import Project
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
+from enginehouse.stage import Watch
 from enginehouse.store import Store
 from flows.road import Step
 from tasks._stage import RunContext
@@ -38,7 +41,7 @@ class Run:
 
     @cached_property
     def release(self) -> str:
-        """The identity of what is delivered: graphs, targets, and required engines made here."""
+        """The identity of what is delivered: graphs, targets, required engines, operating rules."""
         required = {target.name for target in self.recipe.targets if target.required}
         return fingerprint(
             {
@@ -46,6 +49,8 @@ class Run:
                 "onnx": {precision: onnx.identity for precision, onnx in self.road.onnx.items()},
                 "targets": self.recipe.targets,
                 "engines": {n: e.identity for n, e in self.road.engines.items() if n in required},
+                # Not the point itself: another machine's rounding is no other delivery.
+                "operating": [self.recipe.evaluate.good_class, self.recipe.evaluate.operating],
             }
         )
 
@@ -55,12 +60,30 @@ class Run:
         return self.project.state / "reports" / self.recipe.name / self.release[:12]
 
 
-def make_context(store: Store, recipe: Recipe, resolved: ResolvedData) -> RunContext:
-    """The context of a run; names what changed in the data since the last ingest."""
+def make_context(
+    store: Store,
+    recipe: Recipe,
+    resolved: ResolvedData,
+    watches: Mapping[str, Watch] | None = None,
+    profile: Path | None = None,
+) -> RunContext:
+    """The context of a run; names what changed in the data since the last ingest.
+
+    Args:
+        watches: stage name to what looks on while it is executed.
+        profile: folder for a profile of training; None: none is wanted.
+    """
     now = resolved.version.identity
     store.remember(f"listings/{now}", resolved.listing)
     last = store.recall(f"slots/{recipe.name}/ingest")
     before = store.recall(f"listings/{last['inputs']['data']}") if last else None
     notes = {"data": list_changes(before, resolved.listing)} if before else {}
     source = Source(resolved.folder, resolved.listing)
-    return RunContext(store, recipe.name, {resolved.digest: source}, notes)
+    sources = {resolved.digest: source}
+    return RunContext(store, recipe.name, sources, notes, watches or {}, profile)
+
+
+def name_profile(project: Project, recipe: Recipe) -> Path:
+    """A new folder for a profile of training; training makes it, if it runs."""
+    moment = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
+    return project.state / "profiles" / recipe.name / moment

@@ -8,8 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from enginehouse.evaluate.record import Scorecard
+from enginehouse.train.diagnosis import Finding
+from enginehouse.train.profile import TABLE
 from flows.result import RunResult
+
+MAX_LINES = 3  # about training; the report has all of them
 
 
 def render_summary(result: RunResult) -> str:
@@ -24,6 +30,8 @@ def render_summary(result: RunResult) -> str:
         ("latency", _latency(result)),
         ("registered", _registered(result)),
         *(("not here", f"{name} {waiting[name]}") for name in targets if name in waiting),
+        *(("training", text) for text in _training(result)),
+        ("profile", _profile(result)),
         ("report", result.report.as_uri()),
     ]
     lines = [result.headline, *(f"  {name:<13}{text}" for name, text in rows if text)]
@@ -97,12 +105,24 @@ def _quality(result: RunResult) -> str:
         if name in road.scorecards
     ]
     text = f"macro F1 {', '.join(scores)} on {card.num_pictures} {card.split} pictures"
-    if card.escapes is not None:
-        text += (
-            f"; {card.escapes} of {card.num_defects} defects escape, "
-            f"{card.overkill} of {card.num_good} good parts rejected"
+    return "; ".join([text, *_tell_outcome(card)])
+
+
+def _tell_outcome(card: Scorecard) -> list[str]:
+    """Escapes and overkill at the operating point, and what people look at again."""
+    outcome = card.outcome
+    if outcome is None:
+        return []
+    told = []
+    if outcome.escapes:
+        told.append(
+            f"{outcome.escapes.num} of {outcome.escapes.of} defective {outcome.unit}s escape"
         )
-    return text
+    if outcome.overkill:
+        told.append(f"{outcome.overkill.num} of {outcome.overkill.of} good ones are rejected")
+    if outcome.rechecked.num:
+        told.append(f"{outcome.rechecked.num} are for people to look at again")
+    return [", ".join(told)]
 
 
 def _last_card(result: RunResult) -> Scorecard | None:
@@ -148,6 +168,28 @@ def _registered(result: RunResult) -> str:
     alias = f" is {result.promotion.word}" if result.promotion.word != "unsettled" else ""
     return f"{result.model.name} v{result.model.number}{alias}; " + ", ".join(
         engines or ["no engine"]
+    )
+
+
+def _training(result: RunResult) -> list[str]:
+    """What a person should know of the training: symptoms with their remedies, and warnings."""
+    notes = result.run.road.model.notes
+    findings = TypeAdapter(list[Finding]).validate_python(notes.get("diagnosis", []))
+    warnings = TypeAdapter(list[str]).validate_python(notes.get("warnings", []))
+    told = [f"{each.symptom}: {each.evidence}; {each.remedy}" for each in findings]
+    lines = [*told, *warnings]
+    more = len(lines) - MAX_LINES
+    return [*lines[:MAX_LINES], *([f"and {more} more in the report"] if more > 0 else [])]
+
+
+def _profile(result: RunResult) -> str:
+    """Where the profile is, if one was wanted; or why there is none."""
+    folder = result.run.context.profile
+    if folder is None or (folder / TABLE).is_file():
+        return str(folder or "")
+    return (
+        "none: training is cached, so nothing ran that could be looked at. Set another "
+        "train.seed in the recipe, or an empty folder as ENGINEHOUSE_STORE, and run again"
     )
 
 

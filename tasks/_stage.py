@@ -11,11 +11,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enginehouse.artifact import Config, Record, Source, silent
-from enginehouse.stage import Job, Missing, Outcome, Stage, run_job
+from enginehouse.errors import Interrupted
+from enginehouse.stage import Job, Missing, Outcome, Stage, Watch, look_away, run_job
 from enginehouse.store import Store
+from tasks._progress import Teller
+from tasks._stopping import StopWish, to_state
 
 if TYPE_CHECKING:
     from prefect import State, Task
@@ -33,6 +37,9 @@ class RunContext:
         prefix: the recipe's name; slots are `<prefix>/<place>`.
         sources: data digest to where that data lies now.
         notes: input name to what changed in it, for the reasons.
+        watches: stage name to what looks on while it is executed.
+        profile: where a stage shall write where its time went; None: nobody wants to know.
+        stop: whether somebody asked this run to stop.
         outcomes: what became of each stage so far, in order.
     """
 
@@ -40,11 +47,25 @@ class RunContext:
     prefix: str
     sources: Mapping[str, Source]
     notes: Mapping[str, str] = field(default_factory=dict)
+    watches: Mapping[str, Watch] = field(default_factory=dict)
+    profile: Path | None = None
+    stop: StopWish = field(default_factory=StopWish)
     outcomes: list[Outcome] = field(default_factory=list)
 
     def make_job(self, stage: Stage, place: str, config: Config, inputs: dict[str, Any]) -> Job:
         """The job of a stage at a place in this run's recipe."""
         return Job(stage, f"{self.prefix}/{place}", config, inputs, self.notes)
+
+    def run(self, job: Job, place: str) -> Outcome:
+        """Look a job up or run it; what it reports goes to the logs."""
+        outcome = run_job(
+            *(self.store, job, throttled(place), self.sources),
+            stopping=self.stop,
+            watch=self.watches.get(job.stage.name, look_away),
+            profile=self.profile,
+        )
+        assert isinstance(outcome, Outcome)
+        return outcome
 
     def keep(self, outcome: Outcome) -> Record:
         """Write down an outcome where `explain` finds it; returns its record."""
@@ -72,7 +93,12 @@ class StageTask:
     stage: Stage
 
     def submit(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
-        """Run the stage as a task of the current flow run and wait for its record."""
+        """Run the stage as a task of the current flow run and wait for its record.
+
+        Raises:
+            Interrupted: somebody asked to stop.
+        """
+        context.stop.check()
         job = context.make_job(self.stage, place, config, inputs)
         outcome: Outcome = self._prefect_task(place).submit(job, context).result()
         return context.keep(outcome)
@@ -80,9 +106,7 @@ class StageTask:
     def call(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
         """Run the stage as a plain function under the same cache, without Prefect."""
         job = context.make_job(self.stage, place, config, inputs)
-        outcome = run_job(context.store, job, throttled(place), context.sources)
-        assert isinstance(outcome, Outcome)
-        return context.keep(outcome)
+        return context.keep(context.run(job, place))
 
     def look_up(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
         """The cached record, without Prefect and without running anything.
@@ -104,8 +128,10 @@ class StageTask:
         def run_stage(job: Job, context: RunContext) -> State[Any]:
             from prefect.states import Completed
 
-            outcome = run_job(context.store, job, throttled(place), context.sources)
-            assert isinstance(outcome, Outcome)
+            try:
+                outcome = context.run(job, place)
+            except Interrupted as stop:
+                return to_state(stop)
             if outcome.cached:
                 message = f"hit: {outcome.reason}"
                 PROGRESS.info("%s: cached (%s)", place, outcome.reason)
@@ -127,18 +153,22 @@ def stage_task(function: Callable[..., Record]) -> StageTask:
 
 
 def throttled(place: str) -> Callable[..., None]:
-    """A report that logs the first, the last and now and then a step between."""
-    last = 0.0
+    """A report that logs what stands for itself, and now and then one of the steps between.
+
+    A terminal shows each step on one live line; what is marked as a step is not printed there.
+    """
+    teller, last = Teller(place), 0.0
 
     def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
         nonlocal last
-        steps = f" {done}/{total}" if total else ""
-        numbers = "".join(f" {name} {value:.4g}" for name, value in metrics.items())
-        text = f"{place}: {message}{steps}{numbers}"
-        STEPS.info(text)
+        line = teller.tell(message, done, total, metrics)
+        if line.kind in ("said", "epoch"):
+            PROGRESS.info(line.text)
+            return
+        STEPS.info(line.text)
         now = time.monotonic()
-        if done == total or now - last >= REPORT_EVERY:
+        if line.kind == "step" and (done == total or now - last >= REPORT_EVERY):
             last = now
-            PROGRESS.info(text, extra={"step": True})
+            PROGRESS.info(line.text, extra={"step": True})
 
     return report

@@ -14,7 +14,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from enginehouse.build.record import Engine
 from enginehouse.choices import load_choice
 from enginehouse.engine import Contract
 from enginehouse.errors import RegistryError
+from enginehouse.evaluate.point import OperatingPoint
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import RegisteredModel
@@ -44,6 +45,24 @@ class Version:
     run_id: str
     source: str
     tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a metric; `time` in seconds since 1970."""
+
+    name: str
+    value: float
+    time: float
+    step: int
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """The run of a training, and when it began, in seconds since 1970."""
+
+    run_id: str
+    started: float
 
 
 class Registry:
@@ -175,23 +194,87 @@ class Registry:
         return str(self._client.create_experiment(name, artifact_location=place))
 
     def log_history(
-        self, run_id: str, parameters: Mapping[str, str], history: list[dict[str, float]]
+        self, run_id: str, parameters: Mapping[str, Any], history: list[dict[str, float]]
     ) -> None:
         """Log parameters and per-epoch metrics of a run (writing the same again is harmless)."""
-        from mlflow.entities import Metric, Param
-
+        points = [
+            Point(name, float(value), 0, int(row["epoch"]))
+            for row in history
+            for name, value in row.items()
+            if name != "epoch"
+        ]
         with self._reaching():
-            metrics = [
-                Metric(name, float(value), 0, int(row["epoch"]))
-                for row in history
-                for name, value in row.items()
-                if name != "epoch"
-            ]
-            params = [Param(name, value[:500]) for name, value in parameters.items()]
-            for start in range(0, max(len(params), 1), 100):
-                self._client.log_batch(run_id, params=params[start : start + 100])
+            self._log_parameters(run_id, parameters)
+        self.log_points(run_id, points)
+
+    def open_training(
+        self, recipe: str, key: str, tags: Mapping[str, str], parameters: Mapping[str, Any]
+    ) -> TrainingRun:
+        """The run of a training that begins: the unfinished one of the same key, or a new one.
+
+        Args:
+            key: of the stage; who has it, has computed or will compute the same weights.
+            parameters: written once, as MLflow lets nobody change them.
+        """
+        with self._reaching():
+            experiment = self._find_experiment(recipe)
+            found = self._client.search_runs(
+                [experiment],
+                f"tags.`{TAG}key` = '{key}' and attributes.status != 'FINISHED'",
+                max_results=1,
+            )
+            if found:
+                run = found[0]
+                self._client.update_run(run.info.run_id, "RUNNING")
+            else:
+                run = self._client.create_run(
+                    experiment,
+                    run_name=f"{recipe} training {key[:8]}",
+                    tags={
+                        TAG + name: value
+                        for name, value in {"kind": "training", "key": key, **tags}.items()
+                    },
+                )
+                self._log_parameters(run.info.run_id, parameters)
+        return TrainingRun(str(run.info.run_id), run.info.start_time / 1000)
+
+    def log_points(self, run_id: str, points: Sequence[Point]) -> None:
+        """Log values of metrics (the same again is harmless)."""
+        from mlflow.entities import Metric
+
+        metrics = [Metric(p.name, p.value, round(1000 * p.time), p.step) for p in points]
+        with self._reaching():
             for start in range(0, len(metrics), 1000):
                 self._client.log_batch(run_id, metrics=metrics[start : start + 1000])
+
+    def end_training(self, run_id: str, status: str, reason: str) -> None:
+        """End the run of a training.
+
+        Args:
+            status: `FINISHED`, `FAILED` or `KILLED`.
+            reason: kept as the tag `ended`.
+        """
+        with self._reaching():
+            self._client.set_tag(run_id, f"{TAG}ended", reason[:5000])
+            self._client.set_terminated(run_id, status)
+
+    def find_training(self, key: str) -> str:
+        """The id of the run of the training with this key, whatever its recipe; or nothing."""
+        with self._reaching():
+            experiments = self._client.search_experiments(filter_string="name LIKE 'enginehouse/%'")
+            found = self._client.search_runs(
+                [str(each.experiment_id) for each in experiments],
+                f"tags.`{TAG}key` = '{key}' and attributes.status = 'FINISHED'",
+                max_results=1,
+            )
+        return str(found[0].info.run_id) if found else ""
+
+    def _log_parameters(self, run_id: str, parameters: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        params = [Param(name, str(value)[:500]) for name, value in parameters.items()]
+        for start in range(0, len(params), 100):
+            self._client.log_batch(run_id, params=params[start : start + 100])
 
     def log_folder(self, run_id: str, folder: Path, place: str) -> None:
         """Upload a folder's files under `place` among a run's artifacts."""
@@ -264,11 +347,20 @@ class Registry:
         return Path(path) / "artifacts"
 
 
-def write_engine(workspace: Workspace, engine: Engine, folder: Path) -> Path:
-    """An engine as files that stand alone: what the backend wrote, and `engine.json`."""
+def write_engine(
+    workspace: Workspace, engine: Engine, folder: Path, point: OperatingPoint | None = None
+) -> Path:
+    """An engine as files that stand alone.
+
+    They are what the backend wrote; `engine.json`; and, where it has an operating point,
+    `operating_point.json`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     workspace.copy_out(engine, folder)
     (folder / "engine.json").write_text(engine.to_json(), encoding="utf-8")
+    if point:
+        text = point.model_dump_json(indent=1)
+        (folder / "operating_point.json").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -298,9 +390,57 @@ def read_engine(folder: Path) -> tuple[Engine, dict[str, Path]]:
     return engine, files
 
 
+def read_point(version: Version, folder: Path) -> OperatingPoint | None:
+    """The operating point of a registered engine, or None.
+
+    The tag says it, as it is there also for an engine that was scored after it was registered;
+    files beside a registered model can't be added.
+
+    Args:
+        version: of the engine.
+        folder: what `write_engine` wrote, for one whose tags were lost.
+
+    Raises:
+        RegistryError: other code wrote it.
+    """
+    file = folder / "operating_point.json"
+    text = version.tags.get("operating_point", "")
+    if not text and file.is_file():
+        text = file.read_text(encoding="utf-8")
+    try:
+        return OperatingPoint.model_validate_json(text) if text else None
+    except ValueError as error:
+        raise RegistryError(
+            f"The operating point of {version.name} v{version.number} does not fit this code.",
+            "Run the recipe again: `enginehouse run`.",
+        ) from error
+
+
 def record_tag(record: Record) -> str:
     """A record as the text of a tag, without what only `explain` needs."""
     return record.model_copy(update={"made_by": None, "notes": {}}).to_json()
+
+
+def read_machine(run_id: str) -> Callable[[], dict[str, float]]:
+    """A reader of MLflow's system metrics: processor, memory, disk, network, and GPU if there.
+
+    Each call gives the numbers of the time since the one before.
+    """
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    monitor: Any = SystemMetricsMonitor
+    monitors = monitor(run_id).monitors  # its own thread would log, and fail, beside ours
+
+    def read() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for each in monitors:
+            each.collect_metrics()
+            found |= {f"system/{name}": v for name, v in each.aggregate_metrics().items()}
+            each.clear_metrics()
+        return found
+
+    read()  # the first load of a processor is since never
+    return read
 
 
 def hide_password(uri: str) -> str:

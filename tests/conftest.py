@@ -47,7 +47,7 @@ deployments:
         export: {num_parity_pictures: 8, max_difference: 0.2}
         evaluate: {good_class: good}
         measure: {rounds: 3}
-        gates: {min_macro_f1: 0.2, max_drop: 0.8}
+        gates: {min_macro_f1: 0.2, max_drop: 0.8, max_escape_rate: 1}
     work_pool: {name: cpu}
 """
 

@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from PIL import Image
 
 from enginehouse.artifact import Source, Workspace
 from enginehouse.build.record import Engine
 from enginehouse.engine import Contract, Sidecar, Target
 from enginehouse.evaluate.evaluate import score
-from enginehouse.evaluate.record import DefectScores, RecallPoint, Scorecard
+from enginehouse.evaluate.operating import find_point
+from enginehouse.evaluate.point import OperatingConfig, OperatingPoint
+from enginehouse.evaluate.record import DefectScores, RecallPoint, Scorecard, Split
+from enginehouse.evaluate.units import Answers
 from enginehouse.export.record import OnnxModel
 from enginehouse.gates import GateResult
 from enginehouse.ingest.record import DataVersion, Manifest
@@ -25,14 +29,15 @@ from enginehouse.recipe import Recipe
 from enginehouse.report.page import PageData
 from enginehouse.road import Road
 from enginehouse.store import Store, hash_file
+from enginehouse.train.network import WEIGHTS, build_network
 from enginehouse.train.record import ModelConfig, TrainedModel
 from enginehouse.validate.record import Validated
 
 CLASSES = ("<script>alert(1)</script>", "normal", "pit", "scratch", "划痕")
 SIZE = 48
-PER_CLASS = 16
+PER_CLASS = {"test": 16, "val": 4}
 MODEL = {
-    "model": ModelConfig(),
+    "model": ModelConfig(family="tiny", name="tiny_cnn"),
     "classes": CLASSES,
     "preparation": Preparation(size=SIZE),
     "mean": (0.5, 0.5, 0.5),
@@ -131,7 +136,7 @@ def _make_road(recipe: Recipe, here: Workspace) -> Road:
     pack = _make_pack(here)
     road = Road(data, manifest, validated, pack, _make_model(here))
     for target in (*recipe.targets, recipe.reference):
-        _add_engine(road, target, pack, here)
+        _add_engine(road, target, here)
     rows = {"openvino int8": 1.9, "openvino fp32": 3.4, "pytorch eager fp32": 8.0}
     road.latency = Latency(
         notes={
@@ -154,7 +159,10 @@ def _make_manifest(here: Workspace) -> Manifest:
     ]
     table = pd.DataFrame(rows, columns=["path", "reason", "detail"]).assign(place="")
     table.to_parquet(here.scratch / "quarantine.parquet")
-    files = here.seal(["quarantine.parquet"])
+    table = pd.DataFrame({"path": _list_index()["path"], "source": "", "place": ""})
+    table.loc[table["path"].str.contains("pit/"), ["source", "place"]] = ("<b>.xlsx", "Sheet1!B7")
+    table.to_parquet(here.scratch / "manifest.parquet")
+    files = here.seal(["manifest.parquet", "quarantine.parquet"])
     return Manifest(
         files=files,
         format="class_folders",
@@ -169,52 +177,95 @@ def _make_manifest(here: Workspace) -> Manifest:
     )
 
 
+def _list_truth(split: str) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(CLASSES)), PER_CLASS[split])
+
+
+def _list_index() -> pd.DataFrame:
+    tables = [
+        pd.DataFrame(
+            {
+                "split": split,
+                "row": range(len(_list_truth(split))),
+                "path": [
+                    f"{CLASSES[c]}/{split}{n:04}_1.png" for n, c in enumerate(_list_truth(split))
+                ],
+                "label": [CLASSES[c] for c in _list_truth(split)],
+                "class_index": _list_truth(split),
+                "part": [f"{split}{n}" for n in range(len(_list_truth(split)))],
+            }
+        )
+        for split in PER_CLASS
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
 def _make_pack(here: Workspace) -> Pack:
     rng = np.random.default_rng(2)
-    truth = np.repeat(np.arange(len(CLASSES)), PER_CLASS)
-    pictures = rng.integers(90, 160, (len(truth), 3, SIZE, SIZE)).astype(np.uint8)
-    pictures += (truth * 20).astype(np.uint8)[:, None, None, None]
-    np.save(here.scratch / "test-00000.npy", pictures)
-    index = pd.DataFrame(
-        {
-            "split": "test",
-            "row": range(len(truth)),
-            "path": [f"{CLASSES[c]}/P{n:04}_1.png" for n, c in enumerate(truth)],
-            "label": [CLASSES[c] for c in truth],
-            "class_index": truth,
-            "part": [f"{n}" for n in range(len(truth))],
-        }
-    )
-    index.to_parquet(here.scratch / "index.parquet")
+    for split in PER_CLASS:
+        truth = _list_truth(split)
+        pictures = rng.integers(90, 160, (len(truth), 3, SIZE, SIZE)).astype(np.uint8)
+        pictures += (truth * 20).astype(np.uint8)[:, None, None, None]
+        np.save(here.scratch / f"{split}-00000.npy", pictures)
+    _list_index().to_parquet(here.scratch / "index.parquet")
     return Pack(
-        files=here.seal(["test-00000.npy", "index.parquet"]),
+        files=here.seal(["test-00000.npy", "val-00000.npy", "index.parquet"]),
         notes={"dropped_duplicates": [["pit/copy.png", "pit/P0001_1.png"]]},
         classes=CLASSES,
         preparation=Preparation(size=SIZE),
-        counts={"test": len(truth), "train": 0, "val": 0},
+        counts={"train": 0, **{split: len(_list_truth(split)) for split in PER_CLASS}},
         mean=(0.5, 0.5, 0.5),
         std=(0.2, 0.2, 0.2),
     )
 
 
 def _make_model(here: Workspace) -> TrainedModel:
+    import torch
+    from safetensors.torch import save_file
+
     Image.new("RGB", (400, 448), "gray").save(here.scratch / "first_batch.png")
+    np.save(here.scratch / "validation.npy", _say(_list_truth("val"), num_wrong=3))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = build_network(MODEL["model"], len(CLASSES))
+    save_file(net.state_dict(), here.scratch / WEIGHTS)
     history = [
         {"epoch": n, "loss": 1.6 / n, "val_loss": 1.7 / n + 0.05, "images_per_s": 180.0}
-        | {"accuracy": 1 - 0.7 / n, "macro_f1": 1 - 0.8 / n}
+        | {"accuracy": 1 - 0.7 / n, "macro_f1": 1 - 0.8 / n, "learning_rate": 0.001 / n}
+        | {"grad_norm": 3 / n, "clipped": 0.25, "skipped": 0.0, "data_wait": 0.012}
         for n in range(1, 13)
     ]
     return TrainedModel(
-        reports=here.seal(["first_batch.png"]),
-        notes={"history": history, "best_epoch": 11},
+        files=here.seal([WEIGHTS]),
+        reports=here.seal(["first_batch.png", "validation.npy"]),
+        notes={
+            **{"history": history, "best_epoch": 11, "resumed": [40], "micro_batch": 16},
+            **{"device": "A Processor, 2 threads", "devices": 1, "precision": "float32"},
+            "warnings": ["memory ran out at 32 <pictures>"],
+            "diagnosis": [
+                {"symptom": "overfitting", "evidence": "0.9 & 0.1", "remedy": "train.augment"}
+            ],
+        },
         val_accuracy=0.936,
         val_macro_f1=0.927,
+        temperature=1.5,
         **MODEL,
     )
 
 
-def _add_engine(road: Road, target: Target, pack: Pack, here: Workspace) -> None:
-    """The engine, its graph and its scores: eight wrong answers, seven for the fp32 twin."""
+def _say(truth: NDArray[np.int64], num_wrong: int) -> NDArray[np.float32]:
+    """Probabilities that are right but for about so many rows, which are said to be normal."""
+    answers = truth.copy()
+    answers[:: len(truth) // num_wrong] = 1
+    probabilities = np.full((len(truth), len(CLASSES)), 0.05, np.float32)
+    certain = np.linspace(0.5, 0.99, len(truth), dtype=np.float32)
+    probabilities[np.arange(len(truth)), answers] = certain
+    shares: NDArray[np.float32] = probabilities / probabilities.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _add_engine(road: Road, target: Target, here: Workspace) -> None:
+    """The engine, its graph and its scores: eight wrong on test, seven for the fp32 twin."""
     contract = Contract(preparation=Preparation(size=SIZE), classes=CLASSES)
     road.onnx[target.precision] = OnnxModel(
         notes={
@@ -240,21 +291,43 @@ def _add_engine(road: Road, target: Target, pack: Pack, here: Workspace) -> None
             onnx_sha256="0" * 64,
         ),
     )
-    truth = np.repeat(np.arange(len(CLASSES)), PER_CLASS)
-    answers = truth.copy()
     num_wrong = 8 if target.precision == "int8" else 7
-    answers[:: len(truth) // num_wrong] = 1
-    probabilities = np.full((len(truth), len(CLASSES)), 0.05, np.float32)
-    certain = np.linspace(0.5, 0.99, len(truth), dtype=np.float32)
-    probabilities[np.arange(len(truth)), answers] = certain
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
-    np.save(here.scratch / "predictions.npy", probabilities)
-    road.scorecards[target.name] = Scorecard(
-        files=here.seal(["predictions.npy"]),
-        split="test",
-        pack=pack.identity,
+    validation = _score(road, target, "val", num_wrong // 2, None, here)
+    road.validations[target.name] = validation
+    road.scorecards[target.name] = _score(road, target, "test", num_wrong, validation, here)
+
+
+def _score(
+    road: Road,
+    target: Target,
+    split: Split,
+    num_wrong: int,
+    validation: Scorecard | None,
+    here: Workspace,
+) -> Scorecard:
+    truth = _list_truth(split)
+    answers = Answers(
+        problem="single_label",
         classes=CLASSES,
-        num_pictures=len(truth),
+        good=CLASSES.index("normal"),
+        targets=np.eye(len(CLASSES), dtype=np.float32)[truth],
+        probabilities=_say(truth, num_wrong),
+        parts=np.arange(len(truth)),
+    )
+    np.save(here.scratch / "predictions.npy", answers.probabilities)
+    point: OperatingPoint | None
+    if validation:
+        point, notes = validation.point, validation.notes["operating"]
+    else:
+        point, notes = find_point(answers, OperatingConfig(max_escape_rate=0.2))
+    return Scorecard(
+        files=here.seal(["predictions.npy"]),
+        notes={"operating": notes},
+        split=split,
+        engine=road.engines[target.name].identity,
+        pack=road.pack.identity,
+        masked=None,
+        slices=(),
         defects=None,
-        **score(truth, probabilities, CLASSES, "normal"),
+        **score(answers, point),
     )

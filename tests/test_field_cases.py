@@ -1,9 +1,11 @@
-"""The collection of field cases about data, from its archive: each ends as its file says."""
+"""The collection of field cases of data and training: each ends as its file says."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
+import shutil
 import tarfile
 import time
 from collections.abc import Callable
@@ -12,11 +14,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from enginehouse import models
+from enginehouse.artifact import Source, Workspace
+from enginehouse.errors import NonFiniteLoss, TrainingError
+from enginehouse.ingest.record import DataVersion
 from enginehouse.picture import decode_picture
+from enginehouse.prepare.config import PrepareConfig
+from enginehouse.prepare.prepare import prepare
+from enginehouse.train.checkpoint import read_first_whole
+from enginehouse.train.ema import make_average
+from enginehouse.train.scores import Scores
+from enginehouse.train.state import Progress, State
+from enginehouse.train.train import train
+from enginehouse.validate.record import Validated
 from flows.cli import main
 from tests.conftest import SHARED_DATA
 from tests.judge import Judged
+from tests.unit.ingesting import Data, scan
+from tests.unit.tiny_pack import seal_pack, tiny_config, train_tiny
 
 ARCHIVE = SHARED_DATA.parent / "cases" / "field_cases.tar.gz"
 KINDS = {"decode", "mode", "discovery", "classes", "coco", "voc", "sheet", "csv", "tool"} | {
@@ -157,3 +174,90 @@ def test_the_box_of_a_turned_picture_fits_its_pixels(
     x, y, width, height = (round(float(row[side])) for side in ("x", "y", "width", "height"))
     pixels = decode_picture(cases / "MOD-04/input/images/part_1.jpg").array
     assert pixels[y : y + height, x : x + width].mean() > 200
+
+
+def read_expected(cases: Path, case: str) -> list[str]:
+    """The words that must be said of a case."""
+    words: list[str] = json.loads((cases / case / "expected.json").read_text())["must_mention"]
+    return words
+
+
+def read_epochs(cases: Path, case: str) -> list[dict[str, float]]:
+    """What a training said of its epochs; NaN is what Python's JSON makes of it."""
+    lines = (cases / case / "input" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@needs_archive
+def test_trn_01_a_last_batch_of_one_and_no_validation_picture_lost(
+    cases: Path, tmp_path: Path
+) -> None:
+    data = Data(tmp_path)
+    shutil.copytree(cases / "TRN-01" / "input", data.folder, dirs_exist_ok=True)
+    manifest = data.ingest().record
+    (tmp_path / "scratch").mkdir()
+    version = DataVersion(digest="0" * 32)
+    source = Source(data.folder, scan(data.folder)[0])
+    here = Workspace(data.store, tmp_path / "scratch", sources={version.digest: source})
+    validated = Validated(manifest=manifest.identity, num_expectations=1, failures=())
+    pack = prepare(version, manifest, validated, PrepareConfig.model_validate({"size": 32}), here)
+    wanted = json.loads((data.folder / "train_config.json").read_text())
+    # Of each class one training picture becomes the test, which there must be: seven are left.
+    assert pack.counts == {"train": 7, "val": 3, "test": 2}
+    for batch_size in (wanted["batch_size"], 3):
+        model = train(pack, tiny_config(**{**wanted, "batch_size": batch_size}), here)
+        answers = np.load(here.path(model, "validation.npy"))
+        assert len(answers) == 3
+        assert np.isfinite(answers).all()
+
+
+@needs_archive
+def test_trn_02_an_epoch_without_a_score_is_never_the_best(cases: Path) -> None:
+    best, best_epoch = None, 0
+    for row in read_epochs(cases, "TRN-02"):
+        scores = Scores(1 - row["val_acc"], row["val_acc"], row["val_acc"])
+        if scores.beats(best):
+            best, best_epoch = scores, int(row["epoch"])
+    assert best_epoch == 3
+    assert not Scores(0.1, math.nan, math.nan).beats(None)
+
+
+@needs_archive
+def test_trn_03_a_loss_that_is_nan_from_an_epoch_on_ends_the_run(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(models.CHOICES, "faulty", "tests.unit.faulty_family")
+    rows = read_epochs(cases, "TRN-03")
+    first = next(int(row["epoch"]) for row in rows if math.isnan(row["train_loss"]))
+    pack = seal_pack(tmp_path)
+    per_epoch = 5  # batches of 16 in 72 pictures
+    network = {"family": "faulty", "name": f"{(first - 1) * per_epoch}-0"}
+    with pytest.raises(NonFiniteLoss) as caught:
+        train_tiny(tmp_path, pack, model=network, epochs=len(rows))
+    told = str(caught.value).lower()
+    assert f"epoch {first} " in told
+    assert all(word in told for word in read_expected(cases, "TRN-03"))
+
+
+@needs_archive
+def test_trn_05_a_checkpoint_without_the_average_is_refused(cases: Path) -> None:
+    wanted = json.loads((cases / "TRN-05" / "input" / "train_config.json").read_text())
+    found = read_first_whole([cases / "TRN-05" / "input" / wanted["resume"]], print)
+    assert found is not None
+    net = torch.nn.Linear(2, 2)
+    average = make_average(net, wanted["ema_decay"])
+    scaler = torch.amp.GradScaler("cpu")
+    state = State(net, net, torch.optim.AdamW(net.parameters()), scaler, average, Progress(1))
+    with pytest.raises(TrainingError) as caught:
+        state.restore(found[1])
+    assert all(word in str(caught.value) for word in read_expected(cases, "TRN-05"))
+
+
+@needs_archive
+def test_trn_06_a_checkpoint_that_was_cut_off_gives_way_to_the_one_before(cases: Path) -> None:
+    told: list[str] = []
+    folder = cases / "TRN-06" / "input"
+    found = read_first_whole([folder / "last.pt", folder / "prev.pt"], told.append)
+    assert found is not None
+    assert (found[0].name, found[1]["epoch"]) == ("prev.pt", 11)
+    assert all(word in "\n".join(told) for word in read_expected(cases, "TRN-06"))

@@ -12,6 +12,8 @@ import pytest
 
 from enginehouse.build.record import Engine
 from enginehouse.engine import Contract, open_engine, run_in_batches
+from enginehouse.errors import RegistryError
+from enginehouse.evaluate.point import OperatingConfig, OperatingPoint, Rate
 from enginehouse.picture import Picture, resize_picture
 from flows.predict import classify, render
 from tests.unit.test_build import build_engine
@@ -36,11 +38,13 @@ def draw(width: int, height: int, corner: int | None = None) -> Picture:
     return Picture(array.astype(np.uint8), width, height, "RGB")
 
 
-def answer(folder: Path, picture: Picture, contract: Contract) -> dict[str, Any]:
+def answer(
+    folder: Path, picture: Picture, contract: Contract, point: OperatingPoint | None = None
+) -> dict[str, Any]:
     engine = build_engine(folder, TARGET, contract)
     session = open_engine(open_workspace(folder).paths(engine), engine.target, engine.sidecar)
     try:
-        return classify(picture, engine, session)
+        return classify(picture, engine, session, point)
     finally:
         session.close()
 
@@ -73,6 +77,70 @@ def test_alarms_of_a_halved_picture_lie_in_the_pixels_of_the_file(
     [window] = row["windows"]
     place = (window["x"], window["y"], window["width"], window["height"])
     assert place == (96, 32, 32, 32)
+
+
+def make_point(low: float, threshold: float, high: float) -> OperatingPoint:
+    return OperatingPoint(
+        rules=OperatingConfig(),
+        problem="single_label",
+        good="red",
+        threshold=threshold,
+        recheck_low=low,
+        recheck_high=high,
+        class_thresholds={},
+        escapes=Rate(num=0, of=100, low=0, high=0.036),
+        overkill=None,
+    )
+
+
+@pytest.mark.parametrize("contract", [CONTRACT, TILED], ids=["whole", "tiled"])
+def test_verdict_goes_by_the_operating_point(tmp_path: Path, contract: Contract) -> None:
+    for picture, alarming in ((draw(48, 48, corner=2), True), (draw(48, 48), False)):
+        row = answer(tmp_path, picture, contract)
+        assert "verdict" not in row and "alarm" not in row
+        alarm = answer(tmp_path, picture, contract, make_point(0.5, 0.5, 0.5))["alarm"]
+        assert alarm == pytest.approx(1 - row["probabilities"]["red"], abs=1e-5)
+        if contract is TILED:  # one window of nine, which a whole picture hardly shows
+            assert (alarm > 0.5) is alarming
+        below, above = alarm * 0.9, alarm * 1.1
+        for point, verdict in (
+            (make_point(below, below, below), "reject"),
+            (make_point(above, above, above), "good"),
+            (make_point(below, above, above), "recheck"),
+        ):
+            said = answer(tmp_path, picture, contract, point)
+            assert said["verdict"] == verdict
+            text = render([{"picture": "a.png", **said}], as_json=False)
+            assert text.startswith(f"a.png: {verdict}, alarm {alarm:.3f}: {row['class']}  (")
+
+
+def test_every_label_of_a_picture_is_named(tmp_path: Path) -> None:
+    contract = CONTRACT.model_copy(update={"problem": "multi_label"})
+    row = answer(tmp_path, draw(48, 48), contract)
+    assert row["classes"] == ["red"]
+    text = render([{"picture": "a.png", **row, "classes": ["red", "blue"]}], as_json=False)
+    assert text.startswith("a.png: red, blue  (red ")
+    assert render([{"picture": "a.png", **row, "classes": []}], as_json=False).startswith(
+        "a.png: nothing  ("
+    )
+
+
+def test_operating_point_travels_with_the_engine(tmp_path: Path) -> None:
+    from tasks.registry import Version, read_engine, read_point, write_engine
+
+    engine, point = build_engine(tmp_path, TARGET), make_point(0.1, 0.2, 0.3)
+    folder = write_engine(open_workspace(tmp_path), engine, tmp_path / "engine", point)
+    assert read_engine(folder)[0] == engine
+    version = Version("tiny.openvino", 1, "", "", {})
+    assert read_point(version, folder) == point
+    bare = write_engine(open_workspace(tmp_path), engine, tmp_path / "bare")
+    assert read_point(version, bare) is None
+    # One that was scored after it was registered has it in its tags.
+    tagged = Version("tiny.openvino", 1, "", "", {"operating_point": point.model_dump_json()})
+    assert read_point(tagged, bare) == point
+    broken = Version("tiny.openvino", 1, "", "", {"operating_point": "{}"})
+    with pytest.raises(RegistryError, match=r"tiny\.openvino v1 does not fit this code"):
+        read_point(broken, bare)
 
 
 def test_whole_picture_is_resized_as_ever(tmp_path: Path) -> None:

@@ -160,6 +160,16 @@ class Record(Config):
             raise RecordUnreadable("its record does not fit this code's fields") from error
 
 
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one; the names are joined by dots."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for name, item in value.items():
+        flat |= flatten(item, f"{prefix}.{name}" if prefix else name)
+    return flat
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a data version lies now: its folder, and each file's MD5 by relative path."""
@@ -178,6 +188,8 @@ class Workspace:
         sources: data digest to where that data lies now.
         stopping: says whether the work shall end early, as somebody asked for it.
         resumable: a folder that survives a failure, of whoever computes the same; None: none does.
+        profile: where a stage shall write where its time went; None: nobody wants to know. It
+            changes no result.
     """
 
     def __init__(
@@ -188,12 +200,14 @@ class Workspace:
         sources: Mapping[str, Source] | None = None,
         stopping: Callable[[], bool] = never,
         resumable: Path | None = None,
+        profile: Path | None = None,
     ) -> None:
         self.store = store
         self.scratch = scratch
         self.report = report
         self.sources = sources or {}
         self.stopping = stopping
+        self.profile = profile
         self._resumable = resumable
 
     @property

@@ -100,15 +100,17 @@ class Device(Record):
 class Contract(Config):
     """What goes into an engine and what comes out; written into the ONNX metadata.
 
-    Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes], softmax.
+    Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes], probabilities.
 
     Attributes:
+        problem: what a label, and so what a probability is.
         preparation: how a decoded picture becomes such inputs, one or many.
         classes: in the order of the output.
     """
 
     input_name: str = "pictures"
     output_name: str = "probabilities"
+    problem: Annotated[str, Choice("problems")] = "single_label"
     preparation: Preparation
     classes: tuple[str, ...]
 

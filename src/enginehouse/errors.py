@@ -85,14 +85,23 @@ class NonFiniteLoss(TrainingError):
 
 
 class Interrupted(EnginehouseError):
-    """A stage stopped because it was asked to; a rerun goes on where it stopped."""
+    """A stage stopped because it was asked to; a rerun goes on where it stopped.
+
+    Attributes:
+        signal: number of the signal that asked, as far as it is known; 2 is Ctrl-C.
+    """
+
+    signal = 2
 
     @classmethod
-    def at(cls, epoch: int, steps: int) -> Interrupted:
-        """In training, after so many steps."""
+    def at(cls, epoch: int, steps: int, kept: bool = True) -> Interrupted:
+        """In training, after so many steps; `kept`: they are in a checkpoint."""
+        where = f"Training was stopped in epoch {epoch}, after {steps} steps"
+        if kept:
+            return cls(f"{where}; a checkpoint is kept.", "Run again: it goes on from there.")
         return cls(
-            f"Training was stopped in epoch {epoch}, after {steps} steps; a checkpoint is kept.",
-            "Run again: it goes on from there.",
+            f"{where}; no checkpoint of them could be written.",
+            "Run again: it goes on from the checkpoint before, if there is one.",
         )
 
 

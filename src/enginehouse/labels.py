@@ -40,6 +40,16 @@ class LabelOptions(Config):
     )
 
 
+class SeveralLabels(LabelOptions):
+    """The same, where a picture may bear several labels at once.
+
+    Attributes:
+        good: what a picture bears of which it is said that it has none of the defects.
+    """
+
+    good: str
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """One labelled region of a picture, as the label file has it; not yet checked.
@@ -129,6 +139,7 @@ class Reading:
         classes: declared labels in index order, all of them; () where nothing declares any.
         class_ids: declared label to the id that the label file has for it (COCO, YOLO).
         unlisted: what a picture on disk is that the labels do not mention.
+        by_folder: the labels are those of folders: each place can say but one.
         left_out: rows, annotations, label files and pictures that are not used.
         findings: likewise, what else there is to say.
     """
@@ -137,6 +148,7 @@ class Reading:
     classes: tuple[str, ...] = ()
     class_ids: dict[str, int] = field(default_factory=dict)
     unlisted: Unlisted = "left out"
+    by_folder: bool = False
     left_out: list[LeftOut] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -157,6 +169,7 @@ class LabelFormat(Protocol):
 
         Args:
             label_files: from `find`, or the one that the user named.
+            options: `SeveralLabels` where a picture may bear more than one.
         """
 
 

@@ -7,7 +7,7 @@ neither pictures nor engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -99,15 +99,18 @@ class Loss(Protocol):
         logits: torch.Tensor,
         targets: torch.Tensor,
         weights: torch.Tensor | None,
-        activate: Callable[[torch.Tensor], torch.Tensor],
+        problem: Problem,
         options: Any,
     ) -> torch.Tensor:
         """The loss of each picture, float32 [n].
+
+        Over the classes it is a sum where targets are a distribution, as one picture is one
+        answer then, and a mean where each class stands for itself.
 
         Args:
             logits: float32 [n, classes].
             targets: float32 [n, classes], each 0..1; soft ones are taken as they are.
             weights: how much each class counts, [classes]; None: all the same.
-            activate: the problem's, from logits to probabilities.
+            problem: whose SHAPE is one of FITS.
             options: an instance of `Options`.
         """

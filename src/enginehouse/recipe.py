@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from enginehouse.artifact import Config
 from enginehouse.choices import iter_choices, load_choice
 from enginehouse.engine import Target
-from enginehouse.evaluate.evaluate import EvaluateConfig
+from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.export.export import ExportConfig
 from enginehouse.gates import GateConfig
 from enginehouse.ingest.ingest import IngestConfig
@@ -18,6 +18,10 @@ from enginehouse.measure.measure import MeasureConfig
 from enginehouse.prepare.config import PrepareConfig
 from enginehouse.quantize.record import QuantizeConfig
 from enginehouse.train.config import TrainConfig
+from enginehouse.train.finetune import FinetuneConfig, Policy, group_parameters
+from enginehouse.train.loss import check_loss
+from enginehouse.train.network import build_network
+from enginehouse.train.record import ModelConfig
 from enginehouse.validate.validate import ValidateConfig
 
 
@@ -44,6 +48,14 @@ class Recipe(Config):
         ValidateConfig(), description="What the data must be like to be let through."
     )
     prepare: PrepareConfig = Field(PrepareConfig(), description="Picture size and splits.")
+    weights: str = Field(
+        "none",
+        min_length=1,
+        max_length=1000,
+        description="What the network starts from: none (random), default (what the model family "
+        "offers for the architecture), or a file (safetensors or a torch state dict), relative to "
+        "the project or absolute.",
+    )
     train: TrainConfig = Field(TrainConfig(), description="Network and training.")
     quantize: QuantizeConfig = Field(QuantizeConfig(), description="How the network shrinks.")
     export: ExportConfig = Field(ExportConfig(), description="How the ONNX file is written.")
@@ -64,6 +76,11 @@ class Recipe(Config):
         return self
 
     @property
+    def problem(self) -> str:
+        """What a label is to the network."""
+        return self.ingest.problem
+
+    @property
     def reference(self) -> Target:
         """The fp32 twin of the first required target: what its latency is compared with."""
         return self.twin(next(target for target in self.targets if target.required))
@@ -78,8 +95,27 @@ def check_recipe(recipe: Recipe) -> None:
     """Find what only a look into the choices can find, before anything is computed.
 
     Raises:
-        RecipeError: no such choice, or no such architecture; names the near ones.
+        RecipeError: no such choice, or no such architecture; names the near ones. A loss that
+            does not fit the problem, or tiles that do not. A change or a policy that does not fit
+            the network.
     """
     for folder, name in iter_choices(recipe):
         load_choice(folder, name)
+    recipe.prepare.check_problem(recipe.problem)
+    check_loss(recipe.train.loss, recipe.problem)
     load_choice("models", recipe.train.model.family).check_name(recipe.train.model.name)
+    _check_network(recipe.train)
+
+
+def _check_network(config: TrainConfig) -> None:
+    """Try on the network itself what the recipe wants changed or frozen."""
+    model = config.model
+    is_plain = model == ModelConfig(family=model.family, name=model.name)
+    if is_plain and config.finetune == FinetuneConfig():
+        return
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        net = build_network(model, num_classes=2)
+    Policy(net, config.finetune)
+    group_parameters(net, config.finetune, config.weight_decay)

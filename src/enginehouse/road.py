@@ -21,7 +21,8 @@ class Road:
 
     Attributes:
         onnx: by precision.
-        engines, scorecards: by target name; the fp32 reference is among them under its name.
+        engines, validations, scorecards: by target name, with the fp32 twins under their names;
+            the scores are those on validation and on test.
         waiting: target name to why it cannot be built or run here.
     """
 
@@ -33,6 +34,7 @@ class Road:
     quantized: QuantizedModel | None = None
     onnx: dict[str, OnnxModel] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
+    validations: dict[str, Scorecard] = field(default_factory=dict)
     scorecards: dict[str, Scorecard] = field(default_factory=dict)
     latency: Latency | None = None
     waiting: dict[str, str] = field(default_factory=dict)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Any, Protocol, get_type_hints
 
 from enginehouse.artifact import (
     Config,
@@ -25,6 +27,8 @@ from enginehouse.artifact import (
     Workspace,
     canonical,
     fingerprint,
+    flatten,
+    never,
     silent,
 )
 from enginehouse.choices import find_choice, iter_choices
@@ -106,6 +110,18 @@ class Missing:
     reason: str
 
 
+class Watch(Protocol):
+    """Looks on while a stage is executed; it is not asked when there is a cached record."""
+
+    def __call__(self, job: Job, key: str, report: Report) -> AbstractContextManager[Report]:
+        """Around the execution; gives the report that the stage gets instead of `report`."""
+
+
+def look_away(job: Job, key: str, report: Report) -> AbstractContextManager[Report]:
+    """The watch that does not look."""
+    return nullcontext(report)
+
+
 def look_up(store: Store, stage: Stage, key: str) -> Record | Missing:
     """The record of a key, believed only with every byte it names."""
     path = store.record_path(stage.name, key)
@@ -127,14 +143,21 @@ def run_job(
     report: Report = silent,
     sources: Mapping[str, Source] | None = None,
     only_cached: bool = False,
+    stopping: Callable[[], bool] = never,
+    watch: Watch = look_away,
+    profile: Path | None = None,
 ) -> Outcome | Missing:
     """Look a job up, or run its stage once, however many processes ask.
 
     Args:
         only_cached: never run the stage; a miss comes back as `Missing`.
+        stopping: says whether the stage shall end early; see `Workspace`.
+        watch: looks on while the stage is executed.
+        profile: where the stage shall write where its time went; see `Workspace`.
 
     Raises:
         EnginehouseError: the stage failed; nothing is entered in the index.
+        Interrupted: the stage ended early; a rerun goes on from there.
     """
     parts = job.parts()
     key = fingerprint(parts)
@@ -147,11 +170,13 @@ def run_job(
         if isinstance(found, Record):
             if not only_cached:
                 store.remember(f"slots/{job.slot}", parts)
+                store.drop_resumable(job.slot, key, others=False)
             return Outcome(job, key, found, True, "same code, config and inputs; bytes verified")
         reason = found.reason or explain_change(store.recall(f"slots/{job.slot}"), parts, job.notes)
         if only_cached:
             return Missing(reason)
-        record = _compute(store, job, key, parts, reason, report, sources)
+        with watch(job, key, report) as told:
+            record = _compute(store, job, key, parts, reason, told, sources, stopping, profile)
     return Outcome(job, key, record, False, reason)
 
 
@@ -163,14 +188,22 @@ def _compute(
     reason: str,
     report: Report,
     sources: Mapping[str, Source] | None,
+    stopping: Callable[[], bool],
+    profile: Path | None,
 ) -> Record:
     started = datetime.now(UTC)
     clock = time.perf_counter()
-    with store.open_scratch(key) as scratch:
-        here = Workspace(store, scratch, report, sources)
-        store.append_journal(
-            event="execute", stage=job.stage.name, slot=job.slot, key=key, reason=reason
-        )
+    line = {"stage": job.stage.name, "slot": job.slot, "key": key, "reason": reason}
+    left = explain_unfinished(store, job, key, parts)
+    notes: dict[str, Any] = {"not_resumed": left} if left else {}
+    for each in left:
+        report(each)
+    with (
+        store.open_scratch(key) as scratch,
+        store.open_resumable(job.slot, key, parts) as folder,
+    ):
+        here = Workspace(store, scratch, report, sources, stopping, folder, profile)
+        store.append_journal(event="execute", **line, **notes)
         record = job.stage.function(**job.inputs, config=job.config, here=here)
     made_by = MadeBy(
         stage=job.stage.name,
@@ -179,10 +212,18 @@ def _compute(
         started_at=started.isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - clock, 3),
     )
-    record = record.model_copy(update={"made_by": made_by})
+    record = record.model_copy(update={"made_by": made_by, "notes": {**record.notes, **notes}})
     store.write_text(store.record_path(job.stage.name, key), record.to_json())
+    store.drop_resumable(job.slot, key, others=True)
     store.remember(f"slots/{job.slot}", parts)
     return record
+
+
+def explain_unfinished(store: Store, job: Job, key: str, parts: dict[str, Any]) -> list[str]:
+    """What was begun in the same place and will not be gone on with, naming what differs."""
+    told = f"an unfinished {job.stage.name} of this place is not resumed"
+    unfinished = store.list_unfinished(job.slot, key)
+    return [f"{told}: {explain_change(before, parts, job.notes)}" for before in unfinished]
 
 
 def explain_change(
@@ -193,7 +234,7 @@ def explain_change(
         return "first run"
     changes = []
     for part in ("python", "code", "libraries", "config", "inputs"):
-        old, new = _flatten(before.get(part)), _flatten(now[part])
+        old, new = flatten(before.get(part)), flatten(now[part])
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 changes.append(_describe(part, name, old.get(name), new.get(name), notes))
@@ -206,13 +247,3 @@ def _describe(part: str, name: str, old: Any, new: Any, notes: Mapping[str, str]
     if part == "code":
         return f"code {name} {'changed' if old and new else 'is new' if new else 'is gone'}"
     return f"{part} {name}: {old} -> {new}"
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, dict):
-        flat: dict[str, Any] = {}
-        for name, item in value.items():
-            # Module names hold dots of their own; only nested configs need joining.
-            flat |= _flatten(item, f"{prefix}.{name}" if prefix else name)
-        return flat
-    return {prefix: value}

@@ -15,6 +15,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
 from enginehouse.errors import StoreError
+
+PARTS = "parts.json"  # in a folder to go on from: what its key is made of
 
 
 class Blob(BaseModel):
@@ -108,10 +111,13 @@ class Store:
         """Where what code with this digest computed of single files is remembered."""
         return self.root / "memo" / f"{code}.sqlite"
 
+    def _lock_path(self, key: str) -> Path:
+        return self.root / "locks" / f"{key}.lock"
+
     @contextlib.contextmanager
     def lock(self, key: str, waiting: Callable[[], None]) -> Iterator[None]:
         """Hold the lock of a key; `waiting` is called once if another process holds it."""
-        lock = FileLock(self.root / "locks" / f"{key}.lock")
+        lock = FileLock(self._lock_path(key))
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -134,6 +140,51 @@ class Store:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def resumable_path(self, slot: str, key: str) -> Path:
+        """The folder from which a rerun of a key in this place goes on; its lock guards it."""
+        return self.root / "resumable" / slot.replace("/", ".") / key
+
+    @contextlib.contextmanager
+    def open_resumable(self, slot: str, key: str, parts: dict[str, Any]) -> Iterator[Path]:
+        """That folder, with what its key is made of written into it; goes again if left empty."""
+        folder = self.resumable_path(slot, key)
+        self.write_text(folder / PARTS, json.dumps(parts, sort_keys=True))
+        try:
+            yield folder
+        finally:
+            if folder.is_dir() and _is_empty(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def list_unfinished(self, slot: str, key: str) -> list[Any]:
+        """What the other keys are made of that left something to go on from in this place."""
+        found = []
+        for folder in self._list_others(slot, key):
+            with contextlib.suppress(OSError, ValueError, Timeout), self._hold(folder):
+                if not _is_empty(folder):
+                    found.append(json.loads((folder / PARTS).read_text(encoding="utf-8")))
+        return found
+
+    def drop_resumable(self, slot: str, key: str, others: bool) -> None:
+        """Remove the folder of a key, whose lock is held here.
+
+        Args:
+            others: also those of other keys in this place, unless somebody works on them.
+        """
+        shutil.rmtree(self.resumable_path(slot, key), ignore_errors=True)
+        for folder in self._list_others(slot, key) if others else ():
+            with contextlib.suppress(Timeout), self._hold(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _hold(self, folder: Path) -> AbstractContextManager[Any]:
+        """The lock of a folder's key; raises Timeout if somebody has it."""
+        return FileLock(self._lock_path(folder.name)).acquire(timeout=0)
+
+    def _list_others(self, slot: str, key: str) -> list[Path]:
+        own = self.resumable_path(slot, key)
+        if not own.parent.is_dir():
+            return []
+        return sorted(folder for folder in own.parent.iterdir() if folder != own)
+
     def append_journal(self, **line: Any) -> None:
         """Append one line to the journal of executions (one write, so lines never mix)."""
         text = json.dumps({**line, "pid": os.getpid()}, sort_keys=True) + "\n"
@@ -149,3 +200,8 @@ class Store:
         with contextlib.suppress(OSError, ValueError):
             return json.loads((self.root / "memory" / f"{name}.json").read_text())
         return None
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether a folder to go on from holds nothing to go on from."""
+    return all(each.name == PARTS for each in folder.iterdir())

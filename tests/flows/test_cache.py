@@ -17,8 +17,10 @@ import pytest
 
 from tests.conftest import Checkout
 
-INT8 = {"quantize", "export.int8", "build.openvino", "evaluate.openvino", "measure"}
-FP32 = {"export.fp32", "build.openvino-fp32", "evaluate.openvino-fp32"}
+INT8 = {"quantize", "export.int8", "build.openvino", "measure"}
+INT8 |= {"evaluate.openvino.val", "evaluate.openvino"}
+FP32 = {"export.fp32", "build.openvino-fp32"}
+FP32 |= {"evaluate.openvino-fp32.val", "evaluate.openvino-fp32"}
 AFTER_TRAIN = {"train"} | INT8 | FP32
 ALL = {"ingest", "validate", "prepare"} | AFTER_TRAIN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,30 +13,17 @@ from enginehouse.errors import RegistryError
 from enginehouse.store import Store
 from flows.reconcile import reconcile
 from flows.road import plainly
-from flows.services import Service, bind
 from tasks._stage import RunContext
 from tasks.registry import Registry
-from tests.conftest import Checkout, clean_environment
+from tests.conftest import Checkout
+from tests.mlflow_server import serve_mlflow
 
 
 @pytest.fixture(scope="module")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real MLflow server on loopback, with a database of its own."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    with bind(0) as listener:
-        port = listener.getsockname()[1]
-    command = [
-        *(sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1"),
-        *("--port", str(port), "--workers", "1", "--no-serve-artifacts"),
-        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
-        *("--default-artifact-root", (folder / "artifacts").as_uri()),
-    ]
-    environment = {**clean_environment(), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    url = f"http://127.0.0.1:{port}"
-    service = Service.start("MLflow", command, folder / "log", environment, f"{url}/health")
-    service.wait_healthy()
-    yield url
-    service.stop()
+    with serve_mlflow(tmp_path_factory.mktemp("mlflow")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +41,9 @@ def served(
     done = checkout.enginehouse("run", "--recipe", "tiny")
     assert done.returncode == 0, done.stdout + done.stderr
     recipes = root / "prefect.yaml"
-    margin = "max_drop: 0.8, champion_margin: 1.0}"
-    text = recipes.read_text().replace("max_drop: 0.8}", margin)
+    text = recipes.read_text().replace("max_drop: 0.8", "max_drop: 0.8, champion_margin: 1.0")
     recipes.write_text(text.replace("epochs: 3", "epochs: 2"))
-    done = checkout.enginehouse("run", "--recipe", "tiny")
+    done = checkout.enginehouse("run", "--recipe", "tiny", "--profile")
     assert done.returncode == 0, done.stdout + done.stderr
     return checkout
 
@@ -83,6 +68,28 @@ def follow(served: Checkout, registry: Registry) -> str:
 def test_the_second_release_serves_and_the_first_is_kept(registry: Registry) -> None:
     assert registry.aliases("tiny")["champion"] == 2
     assert registry.aliases("tiny.openvino") == {"champion": 2, "previous": 1}
+
+
+def test_a_version_names_the_run_of_its_training(registry: Registry) -> None:
+    from mlflow.tracking import MlflowClient
+
+    second, first = registry.versions("tiny")
+    assert "training_run" not in first.tags  # it was trained before there was any MLflow
+    run = MlflowClient().get_run(second.tags["training_run"])
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["enginehouse.kind"] == "training"
+    assert run.data.params["train.epochs"] == "2"
+    assert "epoch/macro_f1" in run.data.metrics
+
+
+def test_a_profile_is_written_where_training_runs_and_not_faked_else(served: Checkout) -> None:
+    (table,) = served.state.glob("profiles/tiny/*/table.txt")
+    assert "steps" in table.read_text()
+    done = served.enginehouse("run", "--recipe", "tiny", "--profile")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "training is cached" in done.stdout
+    assert "train.seed" in done.stdout
+    assert list(served.state.glob("profiles/tiny/*")) == [table.parent]
 
 
 def test_rollback_is_moving_the_alias_back(served: Checkout, registry: Registry) -> None:

@@ -130,6 +130,10 @@ def test_registry_holds_model_and_engine(
     assert engine["enginehouse.verified"] == "yes"
     assert engine["enginehouse.release"] == tags["enginehouse.release"]
     assert json.loads(engine["enginehouse.scorecard"])["kind"] == "scorecard"
+    point = json.loads(engine["enginehouse.operating_point"])
+    assert point["good"] == "good"
+    (beside,) = checkout.state.glob("mlartifacts/**/operating_point.json")
+    assert json.loads(beside.read_text()) == point
 
 
 def test_data_report_is_linked_in_prefect_and_kept_in_mlflow(
@@ -259,6 +263,8 @@ def test_predict_and_explain(released: Checkout) -> None:
     rows = json.loads(done.stdout)
     for row in rows:
         assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-3)
+        assert row["alarm"] == pytest.approx(1 - row["probabilities"]["good"], abs=1e-3)
+        assert row["verdict"] in ("good", "recheck", "reject")
     bad = released.enginehouse("predict", "--recipe", "tiny", str(released.root / "prefect.yaml"))
     assert bad.returncode == 1
     assert "not an image" in bad.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,13 @@ import pytest
 from enginehouse.build.record import Engine
 from enginehouse.engine import Device, load_backend
 from enginehouse.errors import DataError, EngineMismatch, RecipeError
-from enginehouse.evaluate.defects import iter_shown, measure_alarm, score_defects
-from enginehouse.evaluate.evaluate import EvaluateConfig, evaluate, score
+from enginehouse.evaluate.config import EvaluateConfig
+from enginehouse.evaluate.defects import iter_shown, score_defects
+from enginehouse.evaluate.evaluate import evaluate
+from enginehouse.evaluate.record import Scorecard
+from enginehouse.prepare.record import Pack
 from tests.unit.test_build import build_engine
 from tests.unit.tiny_engines import (
-    CLASSES,
     TARGET,
     TILED,
     open_workspace,
@@ -42,33 +45,107 @@ def device() -> Device:
     return load_backend("openvino").describe_run_device(TARGET)
 
 
+def score(
+    folder: Path, engine: Engine, pack: Pack, device: Device, **config: Any
+) -> tuple[Scorecard, Scorecard]:
+    """What the engine scores on validation and on test."""
+    settings = EvaluateConfig.model_validate(config)
+    validation = evaluate(engine, pack, device, settings, open_workspace(folder))
+    here = open_workspace(folder)
+    return validation, evaluate(engine, pack, device, settings, here, validation)
+
+
 def test_scores_of_known_answers(folder: Path, engine: Engine, device: Device) -> None:
     pack = seal_pack(folder, ANSWERS, LABELS)
     here = open_workspace(folder)
     seen: list[tuple[int, int]] = []
     here.report = lambda message, done=0, total=0, **metrics: seen.append((done, total))
     card = evaluate(engine, pack, device, EvaluateConfig(good_class="red"), here)
+    assert (card.split, card.engine, card.pack) == ("val", engine.identity, pack.identity)
     assert card.confusion == ((3, 1, 0), (1, 2, 1), (0, 0, 0))
-    assert card.accuracy == 5 / 8 and card.num_pictures == 8 and card.pack == pack.identity
+    assert (card.accuracy, card.num_pictures, card.num_parts) == (5 / 8, 8, 8)
     assert card.recalls == {"red": 0.75, "green": 0.5}
     # red: precision 3/4, recall 3/4; green: precision 2/3, recall 2/4; blue does not occur.
     assert card.macro_f1 == pytest.approx((0.75 + 4 / 7) / 2)
-    assert (card.escapes, card.overkill, card.num_defects, card.num_good) == (1, 1, 4, 4)
+    green = card.class_scores["green"]
+    assert (green.support, green.precision, green.recall) == (4, 2 / 3, 0.5)
+    assert card.class_scores["blue"].recall is None
+    assert card.intervals["macro_f1"].low < card.macro_f1 < card.intervals["macro_f1"].high
     assert seen == [(4, 8), (8, 8)]
     predictions = np.load(here.path(card, "predictions.npy"))
     assert predictions.dtype == np.float32
     assert predictions.argmax(axis=1).tolist() == ANSWERS
 
 
+def test_point_is_fixed_on_validation_and_holds_on_test(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    pack = seal_pack(folder, [0] * 6 + [1] * 6, part_of=lambda row: str(row // 2))
+    validation, test = score(folder, engine, pack, device, good_class="red")
+    assert test.split == "test" and test.point == validation.point is not None
+    assert test.notes["operating"] == validation.notes["operating"]
+    assert "0 of 6 defective pictures" in str(test.notes["operating"])
+    for outcome, num in ((test.pictures, 6), (test.parts, 3)):
+        assert outcome is not None and outcome.escapes is not None and outcome.overkill is not None
+        assert (outcome.escapes.num, outcome.escapes.of) == (0, num)
+        assert (outcome.overkill.num, outcome.overkill.of) == (0, num)
+    assert test.num_parts == 6 and test.outcome == test.pictures
+    assert test.masked is not None and validation.masked is None
+    assert (test.masked.holes, test.masked.side) == (8, 2)  # a seventh of 16 px
+    assert test.masked.recalls == {"red": 1, "green": 1}
+    assert test.masked.escapes is not None and test.masked.escapes.num == 0
+    _, unmasked = score(folder, engine, pack, device, masking={"holes": 0})
+    assert unmasked.masked is None
+
+
+def test_large_holes_cost_recall(folder: Path, engine: Engine, device: Device) -> None:
+    pack = seal_pack(folder, [0] * 6 + [1] * 6)
+    masking = {"holes": 64, "side": 0.5}  # little of a picture is left
+    _, test = score(folder, engine, pack, device, good_class="red", masking=masking)
+    assert test.masked is not None
+    assert test.accuracy == 1
+    assert sum(test.masked.recalls.values()) < 2
+    assert test.masked.macro_f1 < 1
+
+
+def test_point_of_another_engine_or_pack_is_refused(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    pack, config = seal_pack(folder, ANSWERS, LABELS), EvaluateConfig()
+    other = seal_pack(folder, ANSWERS)
+    validation, test = score(folder, engine, pack, device)
+    for wrong in (test, validation.model_copy(update={"engine": "another"})):
+        with pytest.raises(EngineMismatch, match="this engine on this pack's validation split"):
+            evaluate(engine, pack, device, config, open_workspace(folder), wrong)
+    with pytest.raises(EngineMismatch, match="this pack's"):
+        evaluate(engine, other, device, config, open_workspace(folder), validation)
+
+
+def test_slices_are_cut_by_columns_of_the_index(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    modes = ["RGB"] * 4 + ["L"] * 4
+    pack = seal_pack(folder, ANSWERS, LABELS, mode=modes)
+    validation, test = score(folder, engine, pack, device, slices=("mode",))
+    assert [(each.value, each.num_pictures) for each in test.slices] == [("L", 4), ("RGB", 4)]
+    assert not validation.shorten().slices and validation.slices
+    with pytest.raises(RecipeError, match=r"did you mean 'mode'"):
+        score(folder, engine, pack, device, slices=("modes",))
+
+
+def test_a_scorecard_comes_back_from_its_text(folder: Path, engine: Engine, device: Device) -> None:
+    pack = seal_pack(folder, [0] * 4 + [1] * 4)
+    for card in score(folder, engine, pack, device, good_class="red"):
+        assert Scorecard.from_json(card.to_json()) == card
+
+
 def test_the_same_inputs_give_the_same_scorecard(
     folder: Path, engine: Engine, device: Device
 ) -> None:
     pack = seal_pack(folder, ANSWERS, LABELS)
-    cards = [
-        evaluate(engine, pack, device, EvaluateConfig(), open_workspace(folder)) for _ in range(2)
-    ]
+    cards = [score(folder, engine, pack, device)[1] for _ in range(2)]
     assert cards[0].identity == cards[1].identity
-    assert cards[0].escapes is None and cards[0].num_good is None
+    assert cards[0].point is None and cards[0].outcome is None and cards[0].pictures is None
 
 
 def test_tiled_pack_is_scored_by_defects_and_by_folded_pictures(
@@ -99,7 +176,9 @@ def test_tiled_pack_is_scored_by_defects_and_by_folded_pictures(
     assert len(np.load(here.path(card, "predictions.npy"))) == len(windows)
     assert card.num_pictures == 2
     assert card.confusion == ((0, 0, 1), (0, 1, 0), (0, 0, 0))
-    assert (card.escapes, card.overkill, card.num_defects, card.num_good) == (0, 1, 1, 1)
+    assert card.point is not None and card.point.good == "red"
+    assert card.pictures is not None and card.pictures.escapes is not None
+    assert (card.pictures.escapes.num, card.pictures.escapes.of) == (0, 1)
     assert card.defects is not None
     assert (card.defects.num_boxes, card.defects.num_windows, card.defects.num_clean) == (2, 6, 3)
     assert card.defects.clean_megapixels == pytest.approx(3 * 256 / 1e6)
@@ -115,8 +194,7 @@ def test_recall_at_false_alarms_per_megapixel() -> None:
         {"path": [f"{row}.png" for row in range(14)], "clean": [True] * 10 + [False] * 4}
     ).assign(x=0, y=0, width=1000, height=1000)
     boxes = windows[10:].assign(width=50, height=50)
-    probabilities = np.stack([1 - alarms, alarms], axis=1).astype(np.float32)
-    found = score_defects(windows, boxes, probabilities, good=0, min_visible=0.5)
+    found = score_defects(windows, boxes, alarms, alarms > 0.5, min_visible=0.5)
     assert found is not None
     assert (found.num_boxes, found.num_clean, found.clean_megapixels) == (4, 10, 10)
     assert (found.recall, found.false_alarms) == (0.75, 0.4)
@@ -131,7 +209,7 @@ def test_recall_at_false_alarms_per_megapixel() -> None:
 def test_no_defect_gives_no_defect_scores() -> None:
     windows = pd.DataFrame({"path": ["a.png"], "clean": True}).assign(x=0, y=0, width=9, height=9)
     boxes = pd.DataFrame([("b.png", 1, 1, 2, 2)], columns=["path", "x", "y", "width", "height"])
-    assert score_defects(windows, boxes, np.eye(2, dtype=np.float32)[:1], 0, 0.5) is None
+    assert score_defects(windows, boxes, np.ones(1), np.ones(1, bool), 0.5) is None
 
 
 def test_windows_of_a_defect() -> None:
@@ -145,18 +223,6 @@ def test_windows_of_a_defect() -> None:
     )
     rows = [rows.tolist() for _, rows in iter_shown(windows, boxes, min_visible=0.5)]
     assert rows == [[0, 1], [1, 2], []]
-
-
-def test_very_certain_windows_keep_their_order() -> None:
-    scores = np.array([[1e-9, 1], [1e-12, 1], [1, 1e-9], [1, 1e-12]], np.float32)
-    assert np.argsort(measure_alarm(scores, good=0)).tolist() == [3, 2, 0, 1]
-
-
-def test_class_that_is_never_predicted_counts_as_zero() -> None:
-    sure = np.eye(3, dtype=np.float32)
-    fields = score(np.array([0, 1]), sure[[0, 0]], CLASSES, "")
-    assert fields["macro_f1"] == pytest.approx((2 / 3 + 0) / 2)
-    assert fields["recalls"] == {"red": 1.0, "green": 0.0}
 
 
 def test_device_record_of_another_machine_is_refused(
@@ -188,9 +254,20 @@ def test_good_class_must_be_a_class(folder: Path, engine: Engine, device: Device
         evaluate(engine, seal_pack(folder, ANSWERS), device, config, open_workspace(folder))
 
 
+def test_class_limits_must_name_defect_classes(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    pack = seal_pack(folder, ANSWERS)
+    with pytest.raises(RecipeError, match=r"class_limits blu .*\n.*did you mean 'blue'"):
+        score(folder, engine, pack, device, operating={"class_limits": {"blu": 0}})
+    with pytest.raises(RecipeError, match="red, the good class"):
+        limits = {"class_limits": {"red": 0}}
+        score(folder, engine, pack, device, good_class="red", operating=limits)
+
+
 def test_empty_split_is_a_data_error(folder: Path, engine: Engine, device: Device) -> None:
     pack = seal_pack(folder, [])
-    with pytest.raises(DataError, match="test holds no pictures"):
+    with pytest.raises(DataError, match="val holds no pictures"):
         evaluate(engine, pack, device, EvaluateConfig(), open_workspace(folder))
 
 
@@ -198,6 +275,6 @@ def test_index_that_does_not_fit_the_array_is_a_data_error(
     folder: Path, engine: Engine, device: Device
 ) -> None:
     pack = seal_pack(folder, ANSWERS)
-    wrong = pack.model_copy(update={"counts": {**pack.counts, "test": 9}})
-    with pytest.raises(DataError, match="lists 8 rows of test; its array holds 9"):
+    wrong = pack.model_copy(update={"counts": {**pack.counts, "val": 9}})
+    with pytest.raises(DataError, match="lists 8 rows of val; its array holds 9"):
         evaluate(engine, wrong, device, EvaluateConfig(), open_workspace(folder))

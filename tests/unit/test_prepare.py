@@ -22,6 +22,7 @@ from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.picture import resize_picture
 from enginehouse.prepare import shards
 from enginehouse.prepare.config import PrepareConfig
+from enginehouse.prepare.folds import assign_fold
 from enginehouse.prepare.prepare import prepare
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import cut_shards, open_pictures
@@ -49,6 +50,8 @@ class Folder:
         pixels = hashlib.sha256(array.tobytes()).hexdigest()
         row = {"path": path, "label": label, "pixels": pixels, "part": pixels}
         row |= {"split": "", "time": "", "width": array.shape[1], "height": array.shape[0]}
+        row |= {"format": "PNG", "mode": "RGB", "handling": "", "source": ""}
+        row |= {"brightness": float(array.mean()), "contrast": 1.0, "sharpness": 1.0}
         row["md5"] = hashlib.md5(file.read_bytes()).hexdigest()
         self.rows.append({**row, **more})
 
@@ -121,7 +124,12 @@ def test_rows_of_the_index_are_the_prepared_pictures(tmp_path: Path) -> None:
     folder = fill(Folder(tmp_path), 20)
     pack = folder.prepare()
     index = folder.read(pack)
-    assert list(index.columns) == ["split", "row", "path", "label", "class_index", "part"]
+    columns = ["split", "row", "path", "label", "class_index", "part"]
+    facts = ["time", "format", "mode", "handling", "source", "brightness", "contrast", "sharpness"]
+    assert list(index.columns) == [*columns, *facts, "picture_width", "picture_height"]
+    assert set(index["picture_width"]) == {24} and set(index["picture_height"]) == {20}
+    brightness = {row["path"]: row["brightness"] for row in folder.rows}
+    assert index["brightness"].tolist() == [brightness[path] for path in index["path"]]
     assert len(index) == sum(pack.counts.values()) == 20
     for split in ("train", "val", "test"):
         pictures = open_pictures(pack, split, folder.workspace())
@@ -366,6 +374,90 @@ def test_a_class_that_is_not_in_training_is_an_error(tmp_path: Path) -> None:
         folder.add(f"{n:02}.png", "new" if n == 11 else "old", noise(n), time=f"{n:02}")
     with pytest.raises(DataError, match="Nothing of new is in training"):
         folder.prepare(split_by="time")
+
+
+# Folds
+
+
+def split_folds(table: pd.DataFrame, folds: int, **config: Any) -> list[dict[str, str]]:
+    """Path to split, fold by fold."""
+    configs = [PrepareConfig(folds=folds, fold=fold, **config) for fold in range(folds)]
+    return [dict(zip(table["path"], assign_fold(table, each), strict=True)) for each in configs]
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5, 20])
+def test_every_part_is_tested_in_exactly_one_fold(folds: int) -> None:
+    table = make_table({f"p{n}": "aab"[n % 3] for n in range(150)})
+    table = pd.concat([table, table.assign(path=[f"{path}-2" for path in table["path"]])])
+    sides = split_folds(table, folds)
+    for path in table["path"]:
+        assert [side[path] for side in sides].count("test") == 1
+        assert all(side[path] == side[path.removesuffix("-2")] for side in sides)
+    for label in "ab":
+        mine = table["path"][table["label"] == label]
+        tested = [sum(side[path] == "test" for path in mine) for side in sides]
+        assert max(tested) - min(tested) <= 2  # one part of two pictures
+    sizes = [list(side.values()).count("test") for side in sides]
+    assert max(sizes) - min(sizes) <= 2
+    for side in sides:
+        kinds = {(side[row.path], row.label) for row in table.itertuples()}
+        assert {("train", label) for label in "ab"} | {("val", label) for label in "ab"} < kinds
+
+
+def test_folds_do_not_depend_on_the_order_of_rows_and_differ_by_seed() -> None:
+    table = make_table({f"p{n:02}": "ab"[n % 2] for n in range(40)})
+    first = split_folds(table, 4)
+    assert first == split_folds(table.iloc[::-1].reset_index(drop=True), 4)
+    assert first != split_folds(table, 4, seed=1)
+
+
+def test_folds_have_nothing_to_do_with_the_usual_split() -> None:
+    parts = {f"p{n}": "ab"[n % 2] for n in range(1000)}
+    usual = split(make_table(parts))
+    for side in split_folds(make_table(parts), 5):
+        tested = [part for part in parts if side[part] == "test"]
+        both = sum(usual[part] == "test" for part in tested)
+        assert both / len(tested) == pytest.approx(0.15, abs=0.06)
+
+
+def test_folds_go_by_part_whatever_splits_or_times_are_given() -> None:
+    table = make_table({f"p{n:02}": "ab"[n % 2] for n in range(20)})
+    plain = split_folds(table, 4)
+    table["split"] = ["test", "train"] * 10
+    for split_by in ("given_or_part", "part", "time"):
+        assert split_folds(table, 4, split_by=split_by) == plain
+
+
+def test_too_few_parts_for_the_folds_are_an_error() -> None:
+    parts = {f"a{n}": "a" for n in range(12)} | {"b1": "b", "b2": "b"}
+    with pytest.raises(DataError, match=r"Class b has 2 distinct part\(s\), too few for 5 folds"):
+        split_folds(make_table(parts), 5)
+    assert split_folds(make_table(parts | {"b3": "b"}), 5)
+    with pytest.raises(DataError, match=r"15 distinct part\(s\); 16 folds need at least 16"):
+        split_folds(make_table(parts | {"b3": "b"}), 16)
+
+
+def test_a_fold_is_packed_without_repeats(tmp_path: Path) -> None:
+    folder = fill(Folder(tmp_path), 12)
+    folder.add("a/copy.png", "a", noise(0))
+    packs = [folder.prepare(folds=3, fold=fold) for fold in range(3)]
+    tested = [path for pack in packs for path in folder.read(pack).query("split == 'test'")["path"]]
+    assert len(tested) == len(set(tested)) == 12
+    assert len({pack.identity for pack in packs}) == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"folds": 1}, "leaves nothing to learn from"),
+        ({"folds": 21}, "less than or equal to 20"),
+        ({"folds": 5, "fold": 5}, r"fold \(5\) must be smaller than folds \(5\)"),
+        ({"fold": 1}, r"fold \(1\) must be smaller than folds \(0\)"),
+    ],
+)
+def test_a_fold_that_is_none_is_refused(config: dict[str, int], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        PrepareConfig.model_validate(config)
 
 
 # Tiles

@@ -17,18 +17,14 @@ from enginehouse import models
 from enginehouse.errors import DataError, TrainingError
 from enginehouse.prepare.record import Pack
 from enginehouse.problems import single_label
-from enginehouse.train.augment import AugmentConfig, augment
+from enginehouse.train.augment import AugmentConfig
 from enginehouse.train.network import load_network, normalise
 from enginehouse.train.optimizer import find_rate
-from enginehouse.train.randomness import Draw
 from enginehouse.train.record import TrainedModel
 from enginehouse.train.scores import Scores
 from enginehouse.train.splits import read_split
 from enginehouse.train.train import train
-from enginehouse.train.world import World
 from tests.unit.tiny_pack import CLASSES, open_workspace, seal_pack, tiny_config, train_tiny
-
-ALONE = World(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -129,13 +125,6 @@ def test_a_last_batch_of_one_does_not_break_batchnorm(tmp_path: Path) -> None:
     assert math.isfinite(model.val_macro_f1)
 
 
-def test_unbalanced_classes_are_weighed(tmp_path: Path) -> None:
-    pack = seal_pack(tmp_path, train_labels=[0] * 24 + [1] * 8 + [2] * 8)
-    weights = train_tiny(tmp_path, pack, epochs=1).notes["class_weights"]
-    assert weights == pytest.approx([40 / 72, 40 / 24, 40 / 24])
-    assert train_tiny(tmp_path, pack, epochs=1, max_imbalance=3).notes["class_weights"] is None
-
-
 def test_it_stops_early(pack: Pack, folder: Path) -> None:
     # A rate this small changes no answer, so no epoch beats the first by much.
     model = train_tiny(folder, pack, epochs=12, patience=1, learning_rate=0.02)
@@ -225,28 +214,3 @@ def test_macro_f1_counts_the_classes_that_occur() -> None:
     truth, answers = np.eye(3, dtype=np.float32)[[0, 0, 1, 1]], np.eye(3)[[0, 1, 1, 2]]
     quality = single_label.score(truth, answers.astype(np.float32), CLASSES)
     assert quality.macro_f1 == pytest.approx((2 / 3 + 1 / 2) / 2)
-
-
-def test_variations_keep_range_and_repeat_with_the_seed() -> None:
-    pictures = torch.randint(0, 256, (6, 3, 16, 16), dtype=torch.uint8)
-    config = AugmentConfig()
-    first, again = (augment(pictures, config, Draw(4, 6, ALONE)) for _ in range(2))
-    assert torch.equal(first, again)
-    assert first.shape == pictures.shape
-    assert first.min() >= 0
-    assert first.max() <= 255
-    assert first.is_contiguous(memory_format=torch.channels_last)
-    still = AugmentConfig(flip_horizontal=False, flip_vertical=False, shift=0, brightness=0)
-    assert torch.equal(augment(pictures, still, Draw(0, 6, ALONE)), pictures.float())
-
-
-def test_a_flip_is_a_mirror_and_a_shift_repeats_the_edge() -> None:
-    ramp = torch.arange(8, dtype=torch.uint8).expand(64, 3, 8, 8)
-    flips = {"flip_vertical": False, "shift": 0, "brightness": 0}
-    flipped = augment(ramp, AugmentConfig(**flips), Draw(0, 64, ALONE))
-    kinds = {tuple(row.tolist()) for row in flipped[:, 0, 0]}
-    assert kinds == {tuple(range(8)), tuple(range(7, -1, -1))}
-    moves = {"flip_horizontal": False, "flip_vertical": False, "shift": 0.25, "brightness": 0}
-    moved = augment(ramp, AugmentConfig(**moves), Draw(0, 64, ALONE))
-    assert {int(row[4]) for row in moved[:, 0, 0]} == {2, 3, 4, 5, 6}
-    assert moved.max() == 7

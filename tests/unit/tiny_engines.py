@@ -6,6 +6,7 @@ average, and a Gemm that picks the three means out of eight.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -132,24 +133,40 @@ def seal_onnx(
     )
 
 
-def seal_pack(folder: Path, answers: list[int], labels: list[int] | None = None) -> Pack:
-    """A pack whose test split holds pictures of `answers`, labelled so, or as `labels`."""
+def seal_pack(
+    folder: Path,
+    answers: list[int],
+    labels: list[int] | None = None,
+    part_of: Callable[[int], str] = str,
+    **columns: list[Any],
+) -> Pack:
+    """A pack whose val and test splits hold pictures of `answers`, labelled so, or as `labels`.
+
+    Args:
+        part_of: which part the picture in a row shows.
+        columns: more of the index, a value per row.
+    """
     here = open_workspace(folder)
     labels = answers if labels is None else labels
-    np.save(here.scratch / "test-00000.npy", make_pictures(answers))
-    rows = [
-        {"split": "test", "row": row, "label": CLASSES[label], "class_index": label}
-        for row, label in enumerate(labels)
-    ]
+    rows = []
+    for split in ("val", "test"):
+        np.save(here.scratch / f"{split}-00000.npy", make_pictures(answers))
+        rows += [
+            {
+                **{"split": split, "row": row, "path": f"{split}/{row}.png"},
+                **{"label": CLASSES[label], "class_index": label, "part": part_of(row)},
+                **{name: values[row] for name, values in columns.items()},
+            }
+            for row, label in enumerate(labels)
+        ]
+    names = ["split", "row", "path", "label", "class_index", "part", *columns]
     # Not in the order of the array: readers have to go by `row`.
-    pd.DataFrame(rows[::-1], columns=["split", "row", "label", "class_index"]).to_parquet(
-        here.scratch / "index.parquet"
-    )
+    pd.DataFrame(rows[::-1], columns=names).to_parquet(here.scratch / "index.parquet")
     return Pack(
-        files=here.seal(["index.parquet", "test-00000.npy"]),
+        files=here.seal(["index.parquet", "val-00000.npy", "test-00000.npy"]),
         classes=CLASSES,
         preparation=CONTRACT.preparation,
-        counts={"train": 0, "val": 0, "test": len(answers)},
+        counts={"train": 0, "val": len(answers), "test": len(answers)},
         mean=(0.5, 0.5, 0.5),
         std=(0.5, 0.5, 0.5),
     )
@@ -158,32 +175,35 @@ def seal_pack(folder: Path, answers: list[int], labels: list[int] | None = None)
 def seal_tiled_pack(
     folder: Path, windows: list[dict[str, Any]], boxes: list[dict[str, Any]], min_visible: float
 ) -> Pack:
-    """A pack of windows: its test split holds one of each row's `answer`, labelled `label`.
+    """A pack of windows: val and test hold one of each row's `answer`, labelled `label`.
 
     Args:
         windows: path, x, y, answer, label (class indices), clean, picture_index.
         boxes: path, label, x, y, width, height.
     """
     here = open_workspace(folder)
-    np.save(here.scratch / "test-00000.npy", make_pictures([row["answer"] for row in windows]))
-    index = pd.DataFrame(windows)
-    index = index.assign(
-        split="test",
-        row=range(len(index)),
-        class_index=index["label"],
-        label=[CLASSES[label] for label in index["label"]],
+    pictures = make_pictures([row["answer"] for row in windows])
+    for split in ("val", "test"):
+        np.save(here.scratch / f"{split}-00000.npy", pictures)
+    table = pd.DataFrame(windows)
+    table = table.assign(
+        row=range(len(table)),
+        class_index=table["label"],
+        label=[CLASSES[label] for label in table["label"]],
+        part=table["path"],
         width=SIZE,
         height=SIZE,
     )
+    index = pd.concat([table.assign(split="val"), table.assign(split="test")], ignore_index=True)
     index[::-1].to_parquet(here.scratch / "index.parquet")
     columns = ["path", "label", "x", "y", "width", "height"]
     pd.DataFrame(boxes, columns=columns).to_parquet(here.scratch / "boxes.parquet")
     return Pack(
-        files=here.seal(["index.parquet", "boxes.parquet", "test-00000.npy"]),
+        files=here.seal(["index.parquet", "boxes.parquet", "val-00000.npy", "test-00000.npy"]),
         classes=CLASSES,
         preparation=TILED.preparation,
         min_visible=min_visible,
-        counts={"train": 0, "val": 0, "test": len(index)},
+        counts={"train": 0, "val": len(table), "test": len(table)},
         mean=(0.5, 0.5, 0.5),
         std=(0.5, 0.5, 0.5),
     )

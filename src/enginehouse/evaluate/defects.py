@@ -1,6 +1,6 @@
 """How many labelled defects the windows of a tiled pack find, and how many false alarms they raise.
 
-Knows windows, boxes and probabilities, and nothing of engines.
+Knows windows, boxes and alarms, and nothing of engines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.engine import Probabilities
 from enginehouse.evaluate.record import DefectScores, RecallPoint
 from enginehouse.preparation import measure_shares
 
@@ -25,8 +24,8 @@ CORNERS = ["x", "y", "width", "height"]
 def score_defects(
     windows: pd.DataFrame,
     boxes: pd.DataFrame,
-    probabilities: Probabilities,
-    good: int,
+    alarm: NDArray[np.float64],
+    says: NDArray[np.bool_],
     min_visible: float,
 ) -> DefectScores | None:
     """Score windows against the defects that they show.
@@ -36,10 +35,10 @@ def score_defects(
     shows at all counts as missed.
 
     Args:
-        windows: path, x, y, width, height, clean; one row per row of `probabilities`.
+        windows: path, x, y, width, height, clean.
         boxes: path, x, y, width, height of every defect, in the frame of the windows.
-        probabilities: float32 [windows, classes].
-        good: index of the class that means nothing was found.
+        alarm: how sure the engine is that a window is not good, [windows].
+        says: whether its answer for a window is a defect, [windows].
         min_visible: share of a defect's area.
 
     Returns:
@@ -50,8 +49,6 @@ def score_defects(
         return None
     clean = windows["clean"].to_numpy(bool)
     megapixels = float((windows["width"] * windows["height"]).to_numpy(float)[clean].sum() / 1e6)
-    says = probabilities.argmax(axis=1) != good
-    alarm = measure_alarm(probabilities, good)
     highest = np.array([alarm[rows].max(initial=0) for rows in shown])
     return DefectScores(
         num_boxes=len(shown),
@@ -76,17 +73,6 @@ def iter_shown(
         rows = rows_of[path]
         seen = measure_shares(corners[rows], np.array([xywh], float))[:, 0]
         yield str(path), rows[(seen > 0) & (seen >= min(min_visible, seen.max()))]
-
-
-def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:
-    """Probability of not being good, [n].
-
-    As a ratio, in double precision: 1 - p in float32 would make all very certain windows equal.
-    """
-    fine = probabilities.astype(np.float64)
-    rest = np.delete(fine, good, axis=1).sum(axis=1)
-    alarm: NDArray[np.float64] = rest / (rest + fine[:, good])
-    return alarm
 
 
 def _find_points(

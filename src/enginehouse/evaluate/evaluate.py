@@ -1,44 +1,48 @@
-"""Evaluate: one engine on one split becomes a scorecard."""
+"""Evaluate: one engine on one split becomes a scorecard.
+
+Without an earlier scorecard it is the validation split, on which the operating point is fixed;
+with it, the test split, once, at that point.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
 
-from enginehouse.artifact import Config, Workspace
+from enginehouse.artifact import Workspace
 from enginehouse.build.record import Engine
-from enginehouse.choices import suggest
-from enginehouse.engine import Device, Probabilities, open_engine, run_in_batches
-from enginehouse.errors import DataError, RecipeError
+from enginehouse.choices import load_choice, suggest
+from enginehouse.engine import Device, Pictures, Probabilities
+from enginehouse.errors import EngineMismatch, RecipeError
+from enginehouse.evaluate.answers import list_pictures, make_answers, read_index, run_split
+from enginehouse.evaluate.config import EvaluateConfig, MaskingConfig
 from enginehouse.evaluate.defects import score_defects
 from enginehouse.evaluate.fit import check_fit
-from enginehouse.evaluate.record import DefectScores, Scorecard, Split
-from enginehouse.preparation import fold_scores
+from enginehouse.evaluate.intervals import Resamples, estimate_quality
+from enginehouse.evaluate.masking import cut_holes
+from enginehouse.evaluate.operating import find_point
+from enginehouse.evaluate.outcome import measure_outcome
+from enginehouse.evaluate.point import OperatingPoint
+from enginehouse.evaluate.record import ClassScores, DefectScores, Masked, Scorecard, Split
+from enginehouse.evaluate.slices import cut_slices, score_slices
+from enginehouse.evaluate.units import Answers
 from enginehouse.prepare.record import Pack
-from enginehouse.prepare.shards import open_pictures
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LIBRARIES = ("numpy", "pandas", "scikit-learn")
-
-
-class EvaluateConfig(Config):
-    """What is scored."""
-
-    split: Split = Field("test", description="Split that is scored.")
-    good_class: str = Field(
-        "",
-        description="Class that means a good part; escapes and overkill are counted by it. "
-        "Empty: with tiles the class of a window without defects, else none.",
-    )
+LIBRARIES = ("numpy", "pandas", "scipy")
 
 
 def evaluate(
-    engine: Engine, pack: Pack, device: Device, config: EvaluateConfig, here: Workspace
+    engine: Engine,
+    pack: Pack,
+    device: Device,
+    config: EvaluateConfig,
+    here: Workspace,
+    validation: Scorecard | None = None,
 ) -> Scorecard:
     """Run every picture of a split through the engine itself and score the answers.
 
@@ -49,139 +53,141 @@ def evaluate(
         engine: what is scored.
         pack: pictures and labels; of the engine's classes and preparation.
         device: what the backend's `describe_run_device` says of the engine's target, here and now.
-        config: split and good class.
+        config: good class, limits of the operating point, holes and slices.
         here: workspace.
+        validation: what this engine scored on validation; None: that is what is scored now.
 
     Raises:
-        EngineMismatch: engine, pack and device do not belong together.
+        EngineMismatch: engine, pack, device and the earlier scorecard do not belong together.
         DataError: the split is empty, or the pack's index does not fit its pictures.
-        RecipeError: the good class is none of the pack's classes.
+        RecipeError: the recipe names a class or a column that the pack does not have.
     """
     check_fit(engine, pack, device)
-    if config.good_class and config.good_class not in pack.classes:
-        raise RecipeError(
-            f"good_class {config.good_class!r} is none of the classes {', '.join(pack.classes)}.",
-            f"Name one of them{suggest(config.good_class, pack.classes)}.",
-        )
-    index = _read_index(pack, config.split, here)
-    probabilities = _run_split(engine, pack, config.split, here)
-    np.save(here.scratch / "predictions.npy", probabilities)
-    truth, defects = index["class_index"].to_numpy(np.int64), None
-    if pack.preparation.tiles:
-        defects = _score_windows(index, probabilities, pack, here)
-        truth, probabilities = _fold_windows(index, probabilities, pack)
+    good = _find_good(config, pack)
+    if validation is not None:
+        _check_validation(validation, engine, pack)
+    split: Split = "val" if validation is None else "test"
+    index = read_index(pack, split, here)
+    table = list_pictures(index, pack)
+    slices = cut_slices(table, config.slices, config.slice_patterns)
+    scores = run_split(engine, pack, split, here)
+    np.save(here.scratch / "predictions.npy", scores)
+    answers = make_answers(index, scores, pack, good)
+    point, notes = (
+        (validation.point, validation.notes["operating"])
+        if validation
+        else find_point(answers, config.operating)
+    )
+    masked = None
+    if validation is not None and config.masking.holes:
+        masked = _score_masked(engine, pack, index, config.masking, good, point, here)
     return Scorecard(
         files=here.seal(["predictions.npy"]),
-        split=config.split,
+        notes={"operating": notes},
+        split=split,
+        engine=engine.identity,
         pack=pack.identity,
-        classes=pack.classes,
-        num_pictures=len(truth),
-        defects=defects,
-        **score(truth, probabilities, pack.classes, config.good_class or pack.preparation.good),
+        masked=masked,
+        slices=score_slices(slices, answers, point),
+        defects=_score_windows(index, scores, pack, here) if pack.preparation.tiles else None,
+        **score(answers, point),
     )
 
 
-def _read_index(pack: Pack, split: Split, here: Workspace) -> pd.DataFrame:
-    """The rows of a split, in the order of its array."""
-    import pandas as pd
-
-    index = pd.read_parquet(here.path(pack, "index.parquet"))
-    rows = index[index["split"] == split].sort_values("row")
-    if len(rows) == 0:
-        raise DataError(
-            f"The split {split} holds no pictures.",
-            "Add data, or give that split a larger share in the recipe.",
+def _find_good(config: EvaluateConfig, pack: Pack) -> str:
+    """The good class, after a look at every class that the recipe names."""
+    named = {"good_class": config.good_class} if config.good_class else {}
+    named |= {f"operating.class_limits {name}": name for name in config.operating.class_limits}
+    for field, name in named.items():
+        if name not in pack.classes:
+            raise RecipeError(
+                f"{field} {name!r} is none of the classes {', '.join(pack.classes)}.",
+                f"Name one of them{suggest(name, pack.classes)}.",
+            )
+    good = config.good_class or pack.preparation.good
+    if good in config.operating.class_limits:
+        raise RecipeError(
+            f"operating.class_limits names {good}, the good class, which cannot escape.",
+            "Limit defect classes only.",
         )
-    if rows["row"].tolist() != list(range(pack.counts[split])):
-        raise DataError(
-            f"The pack's index lists {len(rows)} rows of {split}; its array holds "
-            f"{pack.counts[split]}.",
-            "Prepare the data again.",
+    return good
+
+
+def _check_validation(validation: Scorecard, engine: Engine, pack: Pack) -> None:
+    found = (validation.split, validation.engine, validation.pack)
+    if found != ("val", engine.identity, pack.identity):
+        raise EngineMismatch(
+            "The operating point has to come from this engine on this pack's validation split; "
+            f"the scorecard is of the split {found[0]}, engine {found[1][:12]}, pack "
+            f"{found[2][:12]}.",
+            "Evaluate the engine on validation first, and pass on that scorecard.",
         )
-    return rows
 
 
-def _run_split(engine: Engine, pack: Pack, split: Split, here: Workspace) -> Probabilities:
-    pictures = open_pictures(pack, split, here)
-    batch = engine.sidecar.batch
-    session = open_engine(here.paths(engine), engine.target, engine.sidecar)
-    parts = []
-    try:
-        for start in range(0, len(pictures), batch.max):
-            part = pictures[start : start + batch.max]
-            parts.append(run_in_batches(session, part, batch))
-            here.report(f"evaluate on {split}", start + len(part), len(pictures))
-    finally:
-        session.close()
-    return np.concatenate(parts)
-
-
-def _score_windows(
-    index: pd.DataFrame, probabilities: Probabilities, pack: Pack, here: Workspace
-) -> DefectScores | None:
-    import pandas as pd
-
-    good = pack.preparation.good
-    boxes = pd.read_parquet(here.path(pack, "boxes.parquet"))
-    defects = boxes[boxes["label"] != good]
-    return score_defects(index, defects, probabilities, pack.classes.index(good), pack.min_visible)
-
-
-def _fold_windows(
-    index: pd.DataFrame, probabilities: Probabilities, pack: Pack
-) -> tuple[NDArray[np.int64], Probabilities]:
-    """Truth and probabilities of whole pictures, in the order in which they first occur."""
-    truth, folded = [], []
-    for _, windows in index.reset_index(drop=True).groupby("path", sort=False):
-        truth.append(int(windows["picture_index"].iloc[0]))
-        scores = probabilities[windows.index.to_numpy()]
-        folded.append(fold_scores(scores, pack.classes, pack.preparation.good))
-    return np.array(truth, np.int64), np.stack(folded)
-
-
-def score(
-    truth: NDArray[np.int64], probabilities: Probabilities, classes: tuple[str, ...], good: str
-) -> dict[str, Any]:
-    """The scored fields of a `Scorecard`.
-
-    Args:
-        truth: class index per picture, [n].
-        probabilities: [n, classes]; the largest one is the answer.
-        classes: their names.
-        good: class that means a good part, or "".
-
-    Returns:
-        accuracy, macro_f1 (scikit-learn's, over the classes that occur in `truth`; an F1 without
-        predictions is 0), recalls, confusion, escapes, overkill, num_defects, num_good.
-    """
-    from sklearn.metrics import confusion_matrix, f1_score
-
-    answers = probabilities.argmax(axis=1)
-    present = np.unique(truth)
-    confusion = confusion_matrix(truth, answers, labels=range(len(classes)))
-    is_good, said_good = truth == _index(classes, good), answers == _index(classes, good)
-    counts: dict[str, int | None] = dict.fromkeys(
-        ("escapes", "overkill", "num_defects", "num_good")
-    )
-    if good:
-        counts = {
-            "escapes": int((said_good & ~is_good).sum()),
-            "overkill": int((~said_good & is_good).sum()),
-            "num_defects": int((~is_good).sum()),
-            "num_good": int(is_good.sum()),
-        }
+def score(answers: Answers, point: OperatingPoint | None) -> dict[str, Any]:
+    """The fields of a `Scorecard` that follow from answers and operating point alone."""
+    problem = load_choice("problems", answers.problem)
+    quality = problem.score(answers.targets, answers.probabilities, answers.classes)
+    resamples = Resamples(answers.parts)
+    confusion = answers.truth.astype(np.int64).T @ answers.said.astype(np.int64)
     return {
-        "accuracy": float((answers == truth).mean()),
-        "macro_f1": float(
-            f1_score(truth, answers, labels=present, average="macro", zero_division=0)
-        ),
-        "recalls": {
-            classes[i]: float(confusion[i, i] / confusion[i].sum()) for i in present.tolist()
+        "classes": tuple(answers.classes),
+        "num_pictures": len(answers.parts),
+        "num_parts": resamples.num_parts,
+        "accuracy": quality.accuracy,
+        "macro_f1": quality.macro_f1,
+        "intervals": estimate_quality(answers.truth, answers.said, resamples),
+        "class_scores": {
+            name: ClassScores(**asdict(each)) for name, each in quality.classes.items()
         },
-        "confusion": tuple(tuple(int(n) for n in row) for row in confusion),
-        **counts,
+        "confusion": () if problem.SEVERAL_LABELS else tuple(map(tuple, confusion.tolist())),
+        "point": point,
+        "pictures": measure_outcome(answers, point, "picture") if point else None,
+        "parts": measure_outcome(answers, point, "part") if point else None,
     }
 
 
-def _index(classes: tuple[str, ...], name: str) -> int:
-    return classes.index(name) if name else -1
+def _score_masked(
+    engine: Engine,
+    pack: Pack,
+    index: pd.DataFrame,
+    config: MaskingConfig,
+    good: str,
+    point: OperatingPoint | None,
+    here: Workspace,
+) -> Masked:
+    """The test split once more, with holes at places that hang on what each row is called."""
+    side = max(1, round(config.side * pack.size))
+    names = index["path"].tolist()
+    if pack.preparation.tiles:
+        names = [f"{row.path}@{row.x},{row.y}" for row in index.itertuples()]
+
+    def mask(pictures: Pictures, rows: slice) -> Pictures:
+        return cut_holes(pictures, names[rows], config.holes, side)
+
+    scores = run_split(engine, pack, "test", here, mask)
+    answers = make_answers(index, scores, pack, good)
+    quality = load_choice("problems", pack.problem).score(
+        answers.targets, answers.probabilities, answers.classes
+    )
+    recalls = {name: each.recall for name, each in quality.classes.items()}
+    return Masked(
+        holes=config.holes,
+        side=side,
+        macro_f1=quality.macro_f1,
+        recalls={name: recall for name, recall in recalls.items() if recall is not None},
+        escapes=measure_outcome(answers, point, point.rules.unit).escapes if point else None,
+    )
+
+
+def _score_windows(
+    index: pd.DataFrame, scores: Probabilities, pack: Pack, here: Workspace
+) -> DefectScores | None:
+    import pandas as pd
+
+    place = pack.classes.index(pack.preparation.good)
+    boxes = pd.read_parquet(here.path(pack, "boxes.parquet"))
+    boxes = boxes[boxes["label"] != pack.preparation.good]
+    alarm = load_choice("problems", pack.problem).measure_alarm(scores, place)
+    says = scores.argmax(axis=1) != place
+    return score_defects(index, boxes, alarm, says, pack.min_visible)

@@ -9,13 +9,19 @@ from enginehouse.prepare.record import Pack
 
 
 def check_fit(engine: Engine, pack: Pack, device: Device) -> None:
-    """Refuse an engine of other classes or preparation, and a device that is not here.
+    """Refuse an engine of another problem, classes or preparation, and a device that is not here.
 
     Raises:
         EngineMismatch: says what is wanted and what is here.
         Unavailable: this machine cannot run the engine.
     """
     contract = engine.sidecar.contract
+    if contract.problem != pack.problem:
+        raise EngineMismatch(
+            f"The engine solves a problem of the kind {contract.problem}; the pack is for "
+            f"{pack.problem}.",
+            "Use the pack that the engine's model was trained with.",
+        )
     if contract.classes != pack.classes:
         raise EngineMismatch(
             f"The engine knows the classes {', '.join(contract.classes)}; the pack holds "

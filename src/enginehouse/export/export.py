@@ -56,11 +56,11 @@ def export(
     config: ExportConfig,
     here: Workspace,
 ) -> OnnxModel:
-    """Write `model.onnx`: preprocessing and softmax in the graph, dynamic batch, metadata inside.
+    """Write `model.onnx`: from pixels to probabilities, dynamic batch, metadata inside.
 
-    Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes]. The bytes depend on
-    the arguments only, and hold no path. The metadata are `classes`, `contract`, `data` (digest of
-    the data version) and `precision`.
+    Input: uint8 [batch, 3, size, size], RGB. Output: float32 [batch, classes], probabilities by
+    the rules of the problem. The bytes depend on the arguments only, and hold no path. The
+    metadata are `classes`, `contract`, `data` (digest of the data version) and `precision`.
 
     Args:
         model: trained weights (fp32), or calibrated ones (int8, as explicit Q/DQ).
@@ -74,13 +74,13 @@ def export(
             and ONNX Runtime differ by more than `config.max_difference`.
         QuantizationError, StoreError: the stored state does not fit the libraries installed now.
     """
-    here.report("export: trace")
+    here.report("trace", 0, 2)
     if isinstance(model, QuantizedModel):
         net, precision = _restore_network(model, here), INT8
     else:
         net, precision = load_network(model, here), FP32
     served = wrap_network(net, model)
-    contract = Contract(preparation=model.preparation, classes=model.classes)
+    contract = Contract(problem=model.problem, preparation=model.preparation, classes=model.classes)
     metadata = {
         "classes": json.dumps(contract.classes),
         "contract": contract.model_dump_json(),
@@ -94,7 +94,7 @@ def export(
     (here.scratch / ONNX).write_bytes(proto.SerializeToString(deterministic=True))
 
     pictures = _pick_pictures(pack, config.num_parity_pictures, here)
-    here.report("export: compare with torch")
+    here.report("compare with torch", 1, 2)
     parity = compare(served, here.scratch / ONNX, contract, pictures)
     _check_parity(parity, precision, config.max_difference)
     return OnnxModel(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enginehouse.choices import load_choice
 from enginehouse.engine import Contract, Pictures, Probabilities
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def compare(
     Args:
         served: from uint8 pictures to probabilities, on the CPU.
         onnx: the exported file.
-        contract: names of its input and output.
+        contract: problem, and names of input and output.
         pictures: uint8 [n, 3, size, size].
 
     Returns:
@@ -42,12 +43,13 @@ def compare(
             found.append(session.run([contract.output_name], {contract.input_name: part})[0])
     want: Probabilities = np.concatenate(expected)
     have: Probabilities = np.concatenate(found)
+    decide = load_choice("problems", contract.problem).decide
     # NaN on either side must not pass a comparison that NaN answers with False.
     difference = np.nan_to_num(np.abs(want - have), nan=np.inf).max(axis=1)
     return {
         "max_difference": float(difference.max()),
         "mean_difference": float(difference.mean()),
-        "flips": int((want.argmax(axis=1) != have.argmax(axis=1)).sum()),
+        "flips": int((decide(want) != decide(have)).any(axis=1).sum()),
         "num_pictures": len(pictures),
     }
 

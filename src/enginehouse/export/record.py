@@ -9,7 +9,7 @@ from enginehouse.engine import Contract, Precision
 
 
 class OnnxModel(Record):
-    """`model.onnx`: uint8 in, softmax out, dynamic batch. Notes: `parity`.
+    """`model.onnx`: uint8 in, probabilities out, dynamic batch. Notes: `parity`.
 
     Attributes:
         data: digest of the data version it was trained on (also in the ONNX metadata).

@@ -6,20 +6,25 @@ Knows the header and a look at the first rows, and nothing of what becomes of th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from enginehouse.formats._cells import Value
 from enginehouse.formats._headers import COORDINATES, ROLES, Header, fold_header, names_box, unit_of
 from enginehouse.formats._notes import Notes
 from enginehouse.formats._picture_names import PictureNames
-from enginehouse.labels import LabelOptions
+from enginehouse.formats._several import find_class_columns, free_classes
+from enginehouse.labels import LabelOptions, SeveralLabels
 
 LIBRARIES: tuple[str, ...] = ()
 
 _SIZES = ("width", "height")
 _SHAPES = (("x", "y", "x2", "y2"), ("x", "y", *_SIZES), ("center_x", "center_y", *_SIZES))
 MAP_HEADERS = "Map headers in the recipe: `columns: {image: <header>, label: <header>, ...}`."
+NAME_CLASSES = (
+    "Name the classes in the recipe: `classes: [<header>, ...]`; or the label's column: "
+    "`columns: {label: <header>}`."
+)
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,14 @@ class Columns:
         at: role to index of its column.
         box: the four roles that give a box; () in a table of a label per picture.
         sides: whether a width and a height stand beside the box.
+        classes: label to the column that says by 0 or 1 whether a picture bears it.
     """
 
     names: tuple[str, ...]
     at: dict[str, int]
     box: tuple[str, ...]
     sides: bool
+    classes: Mapping[str, int] = field(default_factory=dict)
 
     def cell(self, cells: Sequence[Value], role: str) -> Value:
         """The cell of a role in one row, None if there is none."""
@@ -50,6 +57,7 @@ def choose_columns(
     names: PictureNames,
     notes: Notes,
     place: str,
+    options: LabelOptions,
 ) -> Columns | None:
     """Choose the columns to read; None, and an error noted, if they say too little.
 
@@ -57,12 +65,18 @@ def choose_columns(
         below: the first rows below the header.
         place: of the header in its file.
     """
+    several = isinstance(options, SeveralLabels)
+    header = free_classes(header, options) if several else header
     at = {role: columns[0] for role, columns in header.columns.items()}
     images = header.columns["image"]
     at["image"] = max(images, key=lambda column: names.name_share(below, column))
     box = next((shape for shape in _SHAPES if all(role in at for role in shape)), ())
     errors = [*_check_box(header, at, box), *_check_repeats(header, at, box)]
-    if not errors and "label" not in at and not box:
+    classes: dict[str, int] = {}
+    if several and not box and not errors:
+        classes, doubt = find_class_columns(header, at, below, options)
+        errors += [("label or classes", doubt, NAME_CLASSES)] if doubt else []
+    if not errors and "label" not in at and not box and not classes:
         detail = "There is neither a label nor a box column"
         errors.append(("no label column", f"{detail}; {quote_headers(header.names)}.", MAP_HEADERS))
     for reason, detail, remedy in errors:
@@ -70,13 +84,11 @@ def choose_columns(
     if errors:
         return None
     sides = set(_SIZES) <= at.keys() and not set(_SIZES) <= set(box)
-    used = {"image", "label", "split", "group", "time", *box, *(_SIZES if sides else ())}
+    used = {"image", "split", "group", "time", *box, *(_SIZES if sides else ())}
+    used |= set() if classes else {"label"}
     at = {role: column for role, column in at.items() if role in used}
-    unread = [n for c, n in enumerate(header.names) if n and c not in at.values()]
-    if unread:
-        detail = f"Columns that are not read: {', '.join(map(repr, unread))}."
-        notes.find("info", "columns not read", detail, MAP_HEADERS, place)
-    return Columns(header.names, at, box, sides)
+    _say_unread(header, {*at.values(), *classes.values()}, notes, place)
+    return Columns(header.names, at, box, sides, classes)
 
 
 def check_mapping(
@@ -100,6 +112,13 @@ def check_mapping(
 def quote_headers(names: Sequence[str]) -> str:
     """`the headers found are 'file', 'x'`."""
     return f"the headers found are {', '.join(repr(name) for name in names if name)}"
+
+
+def _say_unread(header: Header, read: Collection[int], notes: Notes, place: str) -> None:
+    unread = [n for c, n in enumerate(header.names) if n and c not in read]
+    if unread:
+        detail = f"Columns that are not read: {', '.join(map(repr, unread))}."
+        notes.find("info", "columns not read", detail, MAP_HEADERS, place)
 
 
 def _check_box(

@@ -21,7 +21,7 @@ from enginehouse.formats._picture_names import PictureNames
 from enginehouse.formats._table_labels import settle_labels
 from enginehouse.formats._table_pictures import Pictures
 from enginehouse.formats._table_rows import Rows, read_rows
-from enginehouse.labels import Finding, LabelOptions, Reading
+from enginehouse.labels import Finding, LabelOptions, Reading, SeveralLabels
 
 LIBRARIES: tuple[str, ...] = ()
 
@@ -58,7 +58,8 @@ def read_tables(
     files: Files, tables: Sequence[CellTable], options: LabelOptions, reading: Reading
 ) -> None:
     """Read the tables of a data set into a reading."""
-    pictures = Pictures([table.file for table in tables])
+    several = isinstance(options, SeveralLabels)
+    pictures = Pictures([table.file for table in tables], several)
     declared: dict[tuple[str, ...], str] = {}
     for table in tables:
         notes = Notes(table.file, reading)
@@ -92,11 +93,15 @@ def _read_table(
         return ()
     place = table.name_row(first[max(header.row, 0)][0])
     below = [cells for _, cells in first[header.row + 1 :]]
-    columns = choose_columns(header, below, names, notes, place)
+    columns = choose_columns(header, below, names, notes, place, options)
     if columns is None:
         return ()
-    rows = read_rows(table, header.row, columns, names, notes)
-    classes = settle_labels(files, rows.rows, reading, notes)
+    rows = read_rows(table, header.row, columns, names, notes, options)
+    if columns.classes:
+        classes: tuple[str, ...] = ()
+        reading.classes = tuple(dict.fromkeys((*reading.classes, *columns.classes)))
+    else:
+        classes = settle_labels(files, rows.rows, reading, notes)
     pictures.add(columns, rows, notes)
     _check_rows(columns, rows, reading, notes)
     _note_numbers(names, notes)

@@ -32,9 +32,15 @@ class _Picture:
 
 
 class Pictures:
-    """All pictures that the tables of a data set tell of."""
+    """All pictures that the tables of a data set tell of.
 
-    def __init__(self, files: Sequence[str]) -> None:
+    Args:
+        files: the tables' files.
+        several: whether a picture may have several labels.
+    """
+
+    def __init__(self, files: Sequence[str], several: bool) -> None:
+        self._several = several
         splits = {file: split_of_label_file(file) for file in files}
         self._file_splits = splits if len(set(splits.values())) > 1 else {}
         self._pictures: dict[str, _Picture] = {}
@@ -113,7 +119,7 @@ class Pictures:
 
     def _add_label(self, known: _Picture, row: Row, notes: Notes) -> None:
         first = known.labels.get(row.label)
-        if first is None and known.labels:
+        if first is None and known.labels and not self._several:
             label, place = next(iter(known.labels.items()))
             detail = (
                 f"{row.picture} has two labels: {label!r} in {_say(known, place, notes)} and "

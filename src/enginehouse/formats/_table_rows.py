@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from enginehouse.files import NotFound
 from enginehouse.formats._cell_table import CellTable
@@ -22,7 +22,8 @@ from enginehouse.formats._cells import (
 from enginehouse.formats._columns import Columns
 from enginehouse.formats._notes import Notes
 from enginehouse.formats._picture_names import PictureNames
-from enginehouse.labels import SPLIT_NAMES
+from enginehouse.formats._several import read_flags, split_labels
+from enginehouse.labels import SPLIT_NAMES, LabelOptions, SeveralLabels
 
 LIBRARIES: tuple[str, ...] = ()
 
@@ -36,6 +37,7 @@ class Row:
     Attributes:
         picture: its path.
         place: the row in its file.
+        further: labels beside the first, where a row may have several.
         xywh: None where the row tells of no box.
         sides: width and height that stand beside the box, or beside a label.
     """
@@ -43,6 +45,7 @@ class Row:
     picture: str
     place: str
     label: str = ""
+    further: tuple[str, ...] = ()
     xywh: XYWH | None = None
     sides: tuple[float, float] | None = None
     split: str = ""
@@ -68,9 +71,14 @@ class Rows:
 
 
 def read_rows(
-    table: CellTable, header_row: int, columns: Columns, names: PictureNames, notes: Notes
+    table: CellTable,
+    header_row: int,
+    columns: Columns,
+    names: PictureNames,
+    notes: Notes,
+    options: LabelOptions,
 ) -> Rows:
-    """Read all rows below the header.
+    """Read all rows below the header; one with several labels counts as a row for each.
 
     Args:
         header_row: its index among the rows; -1 if there is none.
@@ -84,7 +92,8 @@ def read_rows(
         columns.box
         and all(is_blank(columns.cell(c, "label")) for _, c in table.iter_data(header_row))
     )
-    reader = _RowReader(table, columns, names, notes, numbers, labelled, comma)
+    good = options.good if isinstance(options, SeveralLabels) else None
+    reader = _RowReader(table, columns, names, notes, numbers, labelled, comma, good)
     for number, cells in table.iter_data(header_row):
         reader.read(number, cells)
     return reader.rows
@@ -92,7 +101,11 @@ def read_rows(
 
 @dataclass
 class _RowReader:
-    """Reads one row after another into `rows`, or notes why not."""
+    """Reads one row after another into `rows`, or notes why not.
+
+    Attributes:
+        good: what a picture bears without any defect, where it may bear several labels.
+    """
 
     table: CellTable
     columns: Columns
@@ -101,6 +114,7 @@ class _RowReader:
     number_roles: tuple[str, ...]
     labelled: bool
     decimal_comma: bool | None
+    good: str | None
     rows: Rows = field(default_factory=Rows)
 
     def read(self, number: int, cells: Sequence[Value]) -> None:
@@ -108,7 +122,8 @@ class _RowReader:
         row = Row("", self.table.name_row(number))
         steps = (self._fit, self._read_split, self._find_picture, self._read_box, self._read_texts)
         if all(step(number, cells, row) for step in steps):
-            self.rows.rows.append(row)
+            others = [replace(row, label=label, further=()) for label in row.further]
+            self.rows.rows += [row, *others]
         elif row.picture:
             self.rows.broken.setdefault(row.picture, row.place)
 
@@ -175,9 +190,16 @@ class _RowReader:
             fault = check_text(value)
             if fault is None and is_blank(value) and (row.xywh or not self.columns.box):
                 fault = Fault("no label", "is blank, so the row gives no label", "", False)
+            text = " ".join(text_of(value).split())
+            labels = (text,) if self.good is None else split_labels(text)
+            if fault is None and text and not labels:
+                fault = Fault("no label", f"holds {text!r}, which names no label", "", False)
             if fault:
                 return self._refuse(number, "label", fault)
-            row.label = sys.intern(" ".join(text_of(value).split()))
+            row.label, *further = map(sys.intern, labels or ("",))
+            row.further = tuple(further)
+        if self.columns.classes and not self._read_flags(number, cells, row):
+            return False
         for role in ("group", "time"):
             value = self.columns.cell(cells, role)
             fault = check_text(value) if isinstance(value, Oddity) else None
@@ -185,6 +207,15 @@ class _RowReader:
                 return self._refuse(number, role, fault)
         row.group = text_of(self.columns.cell(cells, "group"))
         row.time = self._read_time(number, cells)
+        return True
+
+    def _read_flags(self, number: int, cells: Sequence[Value], row: Row) -> bool:
+        """Which classes a row says 1 of, each in a column of its own."""
+        match read_flags(self.columns.classes, cells, self.good):
+            case (int(column), Fault() as fault):
+                return self._refuse_cell(number, column, fault)
+            case labels:
+                row.label, row.further = labels[0], labels[1:]
         return True
 
     def _read_time(self, number: int, cells: Sequence[Value]) -> str:
@@ -199,7 +230,9 @@ class _RowReader:
 
     def _refuse(self, number: int, role: str, fault: Fault) -> bool:
         """Note what is wrong with a cell; False, for its row is not used."""
-        column = self.columns.at[role]
+        return self._refuse_cell(number, self.columns.at[role], fault)
+
+    def _refuse_cell(self, number: int, column: int, fault: Fault) -> bool:
         header = self.columns.names[column]
         place = self.table.name_cell(number, column)
         detail = f"{place} (column {header!r}) {fault.detail}."

@@ -40,7 +40,7 @@ def label_by_folders(files: Files, pictures: Iterable[str], options: LabelOption
     folders = {folder: PurePosixPath(folder).parts for folder in sorted(counts)}
     direct = {folders[folder]: count for folder, count in counts.items()}
     layout = find_layout(direct)
-    reading = Reading()
+    reading = Reading(by_folder=True)
     told = {name: _label_folder(layout, folder, options) for name, folder in folders.items()}
     shared: dict[Labelled, Labelled] = {}
     told = {name: each and shared.setdefault(each, each) for name, each in told.items()}

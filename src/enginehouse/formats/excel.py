@@ -18,7 +18,7 @@ from enginehouse.formats._headers import SEARCHED_ROWS, find_header
 from enginehouse.formats._notes import Notes
 from enginehouse.formats._table import has_class_folders, is_label_table, read_tables
 from enginehouse.formats._workbook import Sheet, read_workbook
-from enginehouse.labels import LabelOptions, Reading
+from enginehouse.labels import LabelOptions, Reading, SeveralLabels
 
 LIBRARIES = ("openpyxl",)
 
@@ -138,7 +138,10 @@ def _choose_sheet(sheets: Sequence[Sheet], options: LabelOptions, notes: Notes) 
 
 def _has_labels(sheet: Sheet, options: LabelOptions) -> bool:
     header = find_header([cells for _, cells in sheet.rows[:SEARCHED_ROWS]], options.columns)
-    return header is not None and (header.has_labels() or bool(options.columns))
+    if header is None:
+        return False
+    classes = isinstance(options, SeveralLabels) and "image" in header.columns
+    return header.has_labels() or bool(options.columns) or classes
 
 
 def _note_looks(sheet: Sheet, notes: Notes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from enginehouse.labels import Box, Finding, Labelled, Reading
+from enginehouse.labels import Box, Finding, Labelled, LabelOptions, Reading, SeveralLabels
 
 ImageClass = Literal["any_box", "majority", "per_label"]
 JOINT = "+"  # between the labels of a picture that has several
@@ -37,8 +37,7 @@ class Rule:
             return JOINT.join(self._sort(labelled.labels))
         if not self.boxed:
             return ""
-        # A box that cannot be used still says that there is something.
-        boxes = [box for box in labelled.boxes if any(box.xywh) or box.polygons]
+        boxes = _find_meant(labelled.boxes)
         if not boxes:
             return self.good
         if self.image_class == "any_box":
@@ -46,6 +45,17 @@ class Rule:
         if self.image_class == "majority":
             return self._find_commonest(boxes)
         return JOINT.join(self._sort(box.label or self.defect for box in boxes))
+
+    def list_labels(self, labelled: Labelled) -> tuple[str, ...]:
+        """All that one picture bears, where that may be several labels, in index order.
+
+        () where nothing is said of it. A good region beside a defect does not make it good.
+        """
+        shown = {box.label or self.defect for box in _find_meant(labelled.boxes)}
+        said = {*labelled.labels, *(shown - {self.good})}
+        if not said and self.boxed:
+            said = {self.good}
+        return tuple(self._sort(said))
 
     def order(self, occurring: Collection[str]) -> tuple[str, ...]:
         """Classes of whole pictures in index order.
@@ -81,6 +91,11 @@ class Rule:
         return min(counts, key=lambda label: (-counts[label], -areas[label], label))
 
 
+def _find_meant(boxes: Iterable[Box]) -> list[Box]:
+    """The boxes that stand for something: also one that cannot be used says that it is there."""
+    return [box for box in boxes if any(box.xywh) or box.polygons]
+
+
 def make_rule(
     reading: Reading, declared: tuple[str, ...], image_class: ImageClass, good: str, defect: str
 ) -> Rule:
@@ -105,9 +120,11 @@ def list_labels(pictures: Iterable[Labelled]) -> set[str]:
     return (found | {box.label for each in distinct for box in each.boxes}) - {""}
 
 
-def find_undeclared(reading: Reading, declared: Sequence[str]) -> list[Finding]:
+def find_undeclared(reading: Reading, options: LabelOptions) -> list[Finding]:
     """An error for labels that the user's list of classes does not have."""
-    unknown = sorted(list_labels(reading.pictures.values()) - set(declared)) if declared else []
+    declared = options.classes
+    known = {*declared, *([options.good] if isinstance(options, SeveralLabels) else ())}
+    unknown = sorted(list_labels(reading.pictures.values()) - known) if declared else []
     if not unknown:
         return []
     path, labelled = next(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,11 @@ def find_conflicts(described: Path, label: Callable[[str], Said]) -> list[LeftOu
         described: table with the columns `path` and `pixels`.
         label: what is said of the picture with this path.
     """
+    return tell_conflicts(find_copies(described, label), label)
+
+
+def find_copies(described: Path, label: Callable[[str], Said]) -> list[list[str]]:
+    """Paths of the same pixels of which not the same is said; arguments as above."""
     digests = bytearray()  # 32 bytes per picture are all that is kept of it
     codes: list[int] = []
     known: dict[Said, int] = {}
@@ -33,11 +38,7 @@ def find_conflicts(described: Path, label: Callable[[str], Said]) -> list[LeftOu
     paths = {
         row: path for row, (path,) in enumerate(iter_rows(described, ["path"])) if row in wanted
     }
-    return [
-        _tell(paths[row], [paths[other] for other in group if other != row], label)
-        for group in groups
-        for row in group
-    ]
+    return [[paths[row] for row in group] for group in groups]
 
 
 def _group_conflicts(
@@ -49,6 +50,15 @@ def _group_conflicts(
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else order
     groups = (group.tolist() for group in np.split(order, starts[1:]) if len(group) > 1)
     return [group for group in groups if len({codes[row] for row in group}) > 1]
+
+
+def tell_conflicts(copies: Iterable[list[str]], label: Callable[[str], Said]) -> list[LeftOut]:
+    """None of these is used; each row names the others."""
+    return [
+        _tell(path, [other for other in group if other != path], label)
+        for group in copies
+        for path in group
+    ]
 
 
 def _tell(path: str, others: list[str], label: Callable[[str], Said]) -> LeftOut:

@@ -1,42 +1,52 @@
 """Ingest: whatever arrives becomes one manifest; what cannot be used is said by name.
 
 The way of every picture: its labels are read by a format, it is selected, decoded and described,
-its boxes are settled, and it becomes a row.
+its boxes are settled, and it becomes a row. Where a person corrected its label, that counts.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from enginehouse.artifact import Config, Source, Workspace
-from enginehouse.choices import Choice
+from enginehouse.choices import Choice, load_choice
 from enginehouse.files import Files
 from enginehouse.ingest.account import Account
 from enginehouse.ingest.choose import Chosen, choose_reading
 from enginehouse.ingest.classes import ImageClass, find_undeclared, make_rule
 from enginehouse.ingest.conflicts import find_conflicts
+from enginehouse.ingest.corrections import correct_labels, find_corrections, leave_out
 from enginehouse.ingest.decode import decode_pictures
 from enginehouse.ingest.patterns import PathPattern, check_pattern
 from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.ingest.rows import write_rows
 from enginehouse.ingest.selection import Selection, select_pictures
+from enginehouse.ingest.several import settle_several
 from enginehouse.ingest.surroundings import (
     list_junk,
     look_around,
     show_name,
     take_out_odd_names,
 )
-from enginehouse.labels import LabelOptions
+from enginehouse.labels import LabelOptions, LeftOut, SeveralLabels
 
-LIBRARIES = ("imagehash", "loky", "numpy", "opencv-python-headless", "pillow", "pyarrow")
+LIBRARIES = (
+    *("imagehash", "loky", "numpy", "opencv-python-headless", "openpyxl", "pillow", "pyarrow"),
+)
 TABLES = ("manifest.parquet", "boxes.parquet", "quarantine.parquet", "findings.parquet")
 
 
 class IngestConfig(Config):
     """How labels, classes, parts and times are read."""
 
+    problem: Annotated[str, Choice("problems")] = Field(
+        "single_label",
+        description="What a label is to the network. single_label: a picture is of one class; "
+        "multi_label: it bears any number of labels.",
+    )
     format: Annotated[str, Choice("formats", every="auto")] = Field(
         "auto", description="Label format of the data set; auto: recognised by content."
     )
@@ -49,7 +59,8 @@ class IngestConfig(Config):
     image_class: ImageClass = Field(
         "any_box",
         description="Class of a picture of which only boxes are labelled: defect_label if it has "
-        "any; the commonest label; or all its labels joined with +. Without boxes: good_label.",
+        "any; the commonest label; or all its labels joined with +. Without boxes: good_label. "
+        "Where a picture may bear several labels, it bears those of its boxes instead.",
     )
     good_label: str = Field(
         "normal", min_length=1, max_length=200, description="Class of a picture without boxes."
@@ -94,16 +105,26 @@ def ingest(data: DataVersion, config: IngestConfig, here: Workspace) -> Manifest
         DataError: a file changed since the version was taken.
     """
     files, account = _list_files(here.source(data.digest), data, config.label_file)
-    chosen = choose_reading(files, config.format, config.label_file, config.labels)
+    sheets = find_corrections(files)
+    labelled = leave_out(files, sheets)
+    options = _tell_formats(config)
+    chosen = choose_reading(labelled, config.format, config.label_file, options)
     selection = _select(files, chosen, config)
     account.left_out += [*list_junk(files), *chosen.reading.left_out, *selection.left_out]
     account.findings += chosen.reading.findings
-    account.findings += find_undeclared(chosen.reading, config.labels.classes)
-    read = {*chosen.label_files, *chosen.compared, *(finding.file for finding in account.findings)}
+    account.findings += find_undeclared(chosen.reading, options)
+    read = {*chosen.label_files, *chosen.compared, *sheets}
+    read |= {finding.file for finding in account.findings}
     account.findings += look_around(files, read)
     described = here.scratch / "described.parquet"
     decode_pictures(files, selection, account, described, here)
-    conflicts = find_conflicts(described, selection.say)
+    selection, conflicts = _settle(described, selection)
+    if sheets:
+        corrected = correct_labels(files, sheets, selection)
+        corrected.apply(chosen.reading, described)
+        account.findings += corrected.findings
+        account.left_out += corrected.left_out
+        selection, conflicts = _settle(described, _select(files, chosen, config))
     account.left_out += conflicts
     patterns = [
         PathPattern("ingest.group_pattern", config.group_pattern, "each is a part of its own"),
@@ -116,6 +137,7 @@ def ingest(data: DataVersion, config: IngestConfig, here: Workspace) -> Manifest
     return Manifest(
         files=here.seal(TABLES),
         format=chosen.format,
+        problem=config.problem,
         classes=selection.list_classes(),
         labels=rule.vocabulary,
         label_ids=chosen.reading.class_ids,
@@ -141,14 +163,32 @@ def _list_files(source: Source, data: DataVersion, label_file: str) -> tuple[Fil
     return files, Account(odd)
 
 
+def _settle(described: Path, selection: Selection) -> tuple[Selection, list[LeftOut]]:
+    """The selection as the copies among its pictures make it, and those that contradict it."""
+    if selection.several:
+        return settle_several(described, selection)
+    return selection, find_conflicts(described, selection.say)
+
+
+def _bears_several(config: IngestConfig) -> bool:
+    several: bool = load_choice("problems", config.problem).SEVERAL_LABELS
+    return several
+
+
+def _tell_formats(config: IngestConfig) -> LabelOptions:
+    if not _bears_several(config):
+        return config.labels
+    return SeveralLabels(**dict(config.labels), good=config.good_label)
+
+
 def _select(files: Files, chosen: Chosen, config: IngestConfig) -> Selection:
-    reading = chosen.reading
+    reading, several = chosen.reading, _bears_several(config)
     rule = make_rule(
         reading,
         config.labels.classes,
-        config.image_class,
+        "per_label" if several else config.image_class,
         config.good_label,
         config.defect_label,
     )
     unlisted = reading.unlisted if config.unlisted == "auto" else config.unlisted
-    return select_pictures(files, reading, rule, unlisted, chosen.label_files)
+    return select_pictures(files, reading, rule, unlisted, chosen.label_files, several)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from enginehouse.artifact import Record
+from enginehouse.choices import Choice
 
 
 class DataVersion(Record):
@@ -31,6 +32,7 @@ class Manifest(Record):
 
     Attributes:
         format: the label format that was read.
+        problem: what a label is to the network.
         classes: classes of whole pictures, in index order.
         labels: all labels that pictures or boxes bear or that were declared, in index order.
         label_ids: label to the id that the label file has for it, where it has one.
@@ -45,6 +47,7 @@ class Manifest(Record):
     schema_number: ClassVar[int] = 2
 
     format: str
+    problem: Annotated[str, Choice("problems")] = "single_label"
     classes: tuple[str, ...]
     labels: tuple[str, ...]
     label_ids: dict[str, int]

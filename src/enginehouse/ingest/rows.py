@@ -79,10 +79,9 @@ def _read_paths(
 
 def _describe_labels(selection: Selection, path: str) -> dict[str, Any]:
     labelled = selection[path]
-    said = {*labelled.labels, *(box.label for box in labelled.boxes)} - {""}
     return {
         "label": selection.label(path),
-        "labels": sorted(said),
+        "labels": list(selection.list_labels(path)),
         "split": labelled.split,
         "source": labelled.file,
         "place": labelled.place,

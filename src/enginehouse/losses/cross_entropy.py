@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from enginehouse.artifact import Config
 
 if TYPE_CHECKING:
     import torch
+
+    from enginehouse.problem import Problem
 
 LIBRARIES = ("torch",)
 FITS = ("distribution",)
@@ -22,7 +23,7 @@ def measure(
     logits: torch.Tensor,
     targets: torch.Tensor,
     weights: torch.Tensor | None,
-    activate: Callable[[torch.Tensor], torch.Tensor],
+    problem: Problem,
     options: Options,
 ) -> torch.Tensor:
     """-sum of w t ln p over the classes, float32 [n]."""

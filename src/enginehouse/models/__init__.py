@@ -2,5 +2,6 @@
 
 CHOICES = {
     "torchvision": "enginehouse.models.torchvision_family",
+    "timm": "enginehouse.models.timm_family",
     "tiny": "enginehouse.models.tiny_family",
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from enginehouse.choices import suggest
 from enginehouse.errors import RecipeError
+from enginehouse.family import DefaultWeights, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +60,24 @@ def build_model(name: str, num_classes: int) -> torch.nn.Module:
         width = channels
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_classes)]
     return nn.Sequential(*layers, *head)
+
+
+def find_default(name: str) -> DefaultWeights:
+    """There are none.
+
+    Raises:
+        RecipeError: always.
+    """
+    check_name(name)
+    raise RecipeError(
+        f"weights: the tiny family offers none for {name}.",
+        "Set weights: none, or a file of your own.",
+    )
+
+
+def adapt_weights(name: str, weights: Weights) -> Weights:
+    """Unchanged: there are no weights with other names."""
+    return weights
 
 
 def _convolution(

@@ -1,11 +1,14 @@
-"""Any torchvision classification architecture by name, randomly initialised, nothing downloaded."""
+"""Any classification architecture of torchvision by name, and the weights offered for it."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from enginehouse.choices import suggest
 from enginehouse.errors import RecipeError
+from enginehouse.family import DefaultWeights, Weights
+from enginehouse.models._download import download, find_cache
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +20,11 @@ _PLAIN_HEAD = {
     "googlenet": {"aux_logits": False, "init_weights": True},
     "inception_v3": {"aux_logits": False, "init_weights": True},
 }
+# Their weights want inputs with this mean and deviation; torchvision converts them in the network.
+_HALF = (0.5, 0.5, 0.5)
+_AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
+# Before names could hold no dots, DenseNet's layers were called norm.1, conv.2, ...
+_OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
 
 
 def list_names() -> list[str]:
@@ -60,3 +68,30 @@ def build_model(name: str, num_classes: int) -> torch.nn.Module:
         name, weights=None, num_classes=num_classes, **_PLAIN_HEAD.get(name, {})
     )
     return net
+
+
+def find_default(name: str) -> DefaultWeights:
+    """The weights that torchvision offers (`DEFAULT` of its enum), in torch's own cache.
+
+    Raises:
+        RecipeError: there are none, or they could not be downloaded.
+    """
+    from torchvision import models
+
+    check_name(name)
+    offered = getattr(models.get_model_weights(name), "DEFAULT", None)
+    if offered is None:
+        raise RecipeError(
+            f"weights: torchvision offers none for {name}.",
+            "Set weights: none, or a file of your own.",
+        )
+    wanted = offered.transforms()
+    mean, std = (_HALF, _HALF) if name in _PLAIN_HEAD else (wanted.mean, wanted.std)
+    path = download(offered.url, find_cache() / offered.url.rpartition("/")[2])
+    return DefaultWeights(path, offered.url, tuple(mean), tuple(std))
+
+
+def adapt_weights(name: str, weights: Weights) -> Weights:
+    """Today's names for DenseNet's layers, and no auxiliary classifiers."""
+    kept = {key: value for key, value in weights.items() if not key.startswith(_AUXILIARY)}
+    return {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in kept.items()}

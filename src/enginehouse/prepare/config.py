@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from enginehouse.artifact import Config
 from enginehouse.choices import Choice, list_choices, load_choice, suggest
+from enginehouse.errors import RecipeError
 from enginehouse.preparation import Cleaning, Preparation, Tiling
 
 
@@ -93,6 +94,38 @@ class PrepareConfig(Config):
     val_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for validation.")
     test_share: float = Field(0.15, gt=0, lt=0.5, description="Share of parts for the test.")
     seed: int = Field(0, ge=0, description="Seed of the split.")
+    folds: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="2 to 20: the test is one of so many folds, by part, whatever splits are "
+        "given; each part is tested in exactly one. 0: no folds.",
+    )
+    fold: int = Field(0, ge=0, lt=20, description="With folds, the one that is tested.")
+
+    @model_validator(mode="after")
+    def _check_fold(self) -> PrepareConfig:
+        if self.folds == 1:
+            raise ValueError("folds is 1, which leaves nothing to learn from; set 0, or 2 to 20")
+        if self.fold >= max(self.folds, 1):
+            raise ValueError(
+                f"fold ({self.fold}) must be smaller than folds ({self.folds}); the first is 0"
+            )
+        return self
+
+    def check_problem(self, problem: str) -> None:
+        """Check that pictures can be prepared so for a problem.
+
+        Raises:
+            RecipeError: tiles are wanted where a picture may bear several labels: the window that
+                speaks for a picture would be silent on what others show.
+        """
+        if self.tiles and load_choice("problems", problem).SEVERAL_LABELS:
+            raise RecipeError(
+                f"prepare.tiles does not go with the problem {problem}: one window answers for "
+                "its picture, and a picture may bear several labels.",
+                "Leave prepare.tiles out, or set ingest.problem to single_label.",
+            )
 
     def make_preparation(self, good: str) -> Preparation:
         """The part of this that travels with pack, model and engine.

@@ -20,6 +20,10 @@ class Pack(Record):
     and, where the problem lets a picture have several labels, class_indices (all of them; label
     and class_index are then the rarest).
 
+    Further columns say of the whole picture what the manifest does, so that scores can be cut by
+    them: time, format, mode, handling, source, brightness, contrast, sharpness, picture_width,
+    picture_height.
+
     With tiles, the index has four more things to say of a window: x, y, width, height (where it
     lies, in pixels of the picture in the file, as boxes do); clean (no box touches it at all);
     and picture_index (class of the whole picture, among `classes`). A window that shows too
@@ -40,7 +44,7 @@ class Pack(Record):
     """
 
     kind: ClassVar[str] = "pack"
-    schema_number: ClassVar[int] = 3
+    schema_number: ClassVar[int] = 4
 
     problem: Annotated[str, Choice("problems")] = "single_label"
     classes: tuple[str, ...]

@@ -77,22 +77,21 @@ def place_parts(
     parts is not helped, as it lies in the parts of others.
 
     Args:
-        table: with the columns part, label.
+        table: with the columns part, label; and classes, where a picture may bear several.
         val_share, test_share: of the parts; 0: there is no such side.
 
     Raises:
         DataError: a class lies in fewer parts than there are sides.
     """
     num_sides = 1 + (val_share > 0) + (test_share > 0)
-    num_parts = table.groupby("label")["part"].nunique().sort_index()
-    for label, num in num_parts.items():
-        if num < num_sides:
+    for label, found in list_parts(table).items():
+        if (num := len(found)) < num_sides:
             raise DataError(
                 f"Class {label} has {num} distinct part(s); a split needs at least {num_sides}.",
                 f"Add pictures of other parts to {label}, or take the class out.",
             )
     side_of: dict[str, str] = {}
-    for parts in _group_parts(table):
+    for parts in group_parts(table):
         placed = sorted((find_place(seed, part), part) for part in parts)
         num_test = sum(place < test_share for place, _ in placed)
         num_tested = sum(place < test_share + val_share for place, _ in placed)
@@ -107,7 +106,14 @@ def place_parts(
     return side_of
 
 
-def _group_parts(table: pd.DataFrame) -> list[list[str]]:
+def list_parts(table: pd.DataFrame) -> dict[str, set[str]]:
+    """The parts in which each class occurs, by class; the arguments are those of `place_parts`."""
+    name = "classes" if "classes" in table else "label"
+    borne = table.explode(name)  # of one label each it changes nothing
+    return {str(label): set(parts) for label, parts in borne.groupby(name)["part"]}
+
+
+def group_parts(table: pd.DataFrame) -> list[list[str]]:
     """The parts, those of the same commonest label together."""
     labels_of: dict[str, Counter[str]] = {}
     for part, label in zip(table["part"], table["label"], strict=True):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("split", "row", "path", "label", "class_index", "part")
 CORNERS = ["x", "y", "width", "height"]
+FACTS = ("time", "format", "mode", "handling", "source", "brightness", "contrast", "sharpness")
 TILE_COLUMNS = (*CORNERS, "clean", "picture_index")
 
 
@@ -196,3 +197,16 @@ def make_index(plans: Sequence[Plan], classes: Sequence[str], tiled: bool) -> pd
             num_rows[plan.split] += 1
     table = pd.DataFrame(rows, columns=[*COLUMNS, *TILE_COLUMNS])
     return table if tiled else table[list(COLUMNS)]
+
+
+def add_facts(index: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The index with what the manifest says of each row's picture, so that scores can be cut by it.
+
+    Args:
+        index: as `make_index` gives it.
+        table: the manifest's rows of these pictures.
+    """
+    facts = table[["path", *FACTS]].assign(
+        picture_width=table["width"], picture_height=table["height"]
+    )
+    return index.merge(facts, on="path", how="left", validate="many_to_one")

@@ -2,4 +2,5 @@
 
 CHOICES = {
     "single_label": "enginehouse.problems.single_label",
+    "multi_label": "enginehouse.problems.multi_label",
 }

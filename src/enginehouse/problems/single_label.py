@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.problem import ClassScore, Probabilities, Quality, Targets
+from enginehouse.problem import Probabilities, Quality, Targets
+from enginehouse.problems._scores import score_classes
 
 if TYPE_CHECKING:
     import torch
 
-LIBRARIES = ("numpy", "torch")
+LIBRARIES = ("numpy", "torch", "torchmetrics")
 SHAPE = "distribution"
 SEVERAL_LABELS = False
 
@@ -47,25 +48,8 @@ def decide(probabilities: Probabilities) -> NDArray[np.bool_]:
 
 
 def score(targets: Targets, probabilities: Probabilities, classes: Sequence[str]) -> Quality:
-    """Scores of the likeliest class."""
-    truth, said = targets > 0.5, decide(probabilities)
-    scores: dict[str, ClassScore] = {}
-    for index, name in enumerate(classes):
-        hits = int((truth[:, index] & said[:, index]).sum())
-        support, answers = int(truth[:, index].sum()), int(said[:, index].sum())
-        scores[name] = ClassScore(
-            support=support,
-            precision=hits / answers if answers else None,
-            recall=hits / support if support else None,
-            f1=2 * hits / (support + answers) if support else None,
-            average_precision=None,
-        )
-    present = [each.f1 for each in scores.values() if each.f1 is not None]
-    return Quality(
-        accuracy=float((truth == said).all(axis=1).mean()),
-        macro_f1=float(np.mean(present)),
-        classes=scores,
-    )
+    """Scores of the likeliest class; the average precision is that of one class against all."""
+    return score_classes(targets > 0.5, decide(probabilities), probabilities, classes)
 
 
 def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:

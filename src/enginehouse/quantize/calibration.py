@@ -10,17 +10,32 @@ from enginehouse.errors import QuantizationError
 MIN_SHARE = 0.5  # of the pictures asked for; with fewer the ranges would be a matter of luck
 
 
-def choose_rows(
-    labels: NDArray[np.int64], classes: tuple[str, ...], num_pictures: int, seed: int
-) -> NDArray[np.int64]:
+def check_classes(counts: NDArray[np.int64], classes: tuple[str, ...]) -> None:
+    """Check that every class is there to be calibrated on.
+
+    Args:
+        counts: training pictures that bear each class, [classes].
+        classes: their names by index.
+
+    Raises:
+        QuantizationError: a class has none.
+    """
+    if missing := [name for name, count in zip(classes, counts, strict=True) if count == 0]:
+        raise QuantizationError(
+            f"Calibration wants pictures of every class; the training split holds none of "
+            f"{', '.join(missing)}.",
+            "Add pictures of it, or take the class out of the data set.",
+        )
+
+
+def choose_rows(labels: NDArray[np.int64], num_pictures: int, seed: int) -> NDArray[np.int64]:
     """Pick rows by taking one of each class in turn, each class in an order drawn from the seed.
 
     A class that runs out is filled up by the others. When the split holds fewer pictures than
     asked for, but at least half of them, all are taken.
 
     Args:
-        labels: class index of each training picture, [n].
-        classes: their names by index.
+        labels: class index of each training picture, [n]; where it bears several, of its rarest.
         num_pictures: how many are wanted.
         seed: of the choice.
 
@@ -28,15 +43,8 @@ def choose_rows(
         Row numbers, int64 [min(n, num_pictures)], classes mixed evenly.
 
     Raises:
-        QuantizationError: too few pictures, or a class without any; says wanted and found.
+        QuantizationError: too few pictures; says wanted and found.
     """
-    counts = np.bincount(labels, minlength=len(classes))
-    if missing := [name for name, count in zip(classes, counts, strict=True) if count == 0]:
-        raise QuantizationError(
-            f"Calibration wants pictures of every class; the training split holds none of "
-            f"{', '.join(missing)}.",
-            "Add pictures of it, or take the class out of the data set.",
-        )
     least = int(np.ceil(MIN_SHARE * num_pictures))
     if len(labels) < least:
         raise QuantizationError(
@@ -46,7 +54,7 @@ def choose_rows(
         )
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     turn = np.empty(len(labels), np.int64)
-    for label in range(len(classes)):
+    for label in np.unique(labels):
         mine = shuffled[labels[shuffled] == label]
         turn[mine] = np.arange(len(mine))
     order = np.lexsort((labels, turn))

@@ -12,7 +12,7 @@ from enginehouse.artifact import Record, Workspace
 from enginehouse.choices import load_choice
 from enginehouse.errors import QuantizationError
 from enginehouse.prepare.record import Pack
-from enginehouse.quantize.calibration import choose_rows
+from enginehouse.quantize.calibration import check_classes, choose_rows
 from enginehouse.quantize.record import STATE, QuantizeConfig, QuantizedModel
 from enginehouse.train.network import load_network, normalise
 from enginehouse.train.record import Normalised, TrainedModel
@@ -45,7 +45,8 @@ def quantize(
 
     _check_fit(model, pack)
     split = read_split(pack, "train", here)
-    rows = choose_rows(split.labels, pack.classes, config.num_pictures, config.seed)
+    check_classes(split.count_classes(), pack.classes)
+    rows = choose_rows(split.labels, config.num_pictures, config.seed)
     net = load_network(model, here)
     quantizer = load_choice("quantizers", config.quantizer)
 
@@ -54,7 +55,7 @@ def quantize(
 
     state = quantizer.calibrate(net, _iter_batches(split, rows, model), report)
     save_file(state, here.scratch / STATE)
-    counts = np.bincount(split.labels[rows], minlength=len(pack.classes))
+    counts = (split.targets[rows] > 0.5).sum(axis=0)
     return QuantizedModel(
         files=here.seal([STATE]),
         notes={
@@ -74,7 +75,7 @@ def quantize(
 
 
 def _check_fit(model: TrainedModel, pack: Pack) -> None:
-    for field in ("classes", "preparation", "mean", "std"):
+    for field in ("problem", "classes", "preparation", "mean", "std"):
         wanted, found = getattr(model, field), getattr(pack, field)
         if wanted != found:
             raise QuantizationError(

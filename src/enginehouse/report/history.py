@@ -8,10 +8,14 @@ from pydantic import BaseModel, TypeAdapter
 
 from enginehouse.report.chart import Chart, Series, make_chart
 from enginehouse.report.page import PageData
+from enginehouse.train.diagnosis import Finding
 
 
 class Epoch(BaseModel):
-    """One row of `history`; a validation loss that was not finite is None."""
+    """One row of `history`; a validation loss that was not finite is None.
+
+    `skipped`, `clipped` and `data_wait` are shares of the steps, and of the time.
+    """
 
     epoch: int
     loss: float
@@ -19,6 +23,11 @@ class Epoch(BaseModel):
     accuracy: float
     macro_f1: float
     images_per_s: float
+    learning_rate: float
+    grad_norm: float
+    clipped: float
+    skipped: float
+    data_wait: float
 
 
 def read_history(page: PageData) -> list[Epoch]:
@@ -32,7 +41,7 @@ def find_best(page: PageData) -> int:
 
 
 def list_series(page: PageData) -> dict[str, dict[str, Series]]:
-    """Chart title to its series: the losses, and the scores on the validation split."""
+    """Chart title to its series: losses, scores on validation, learning rate, gradient norm."""
     rows = read_history(page)
     return {
         "Loss": {
@@ -43,14 +52,16 @@ def list_series(page: PageData) -> dict[str, dict[str, Series]]:
             "accuracy": [(row.epoch, row.accuracy) for row in rows],
             "macro F1": [(row.epoch, row.macro_f1) for row in rows],
         },
+        "Learning rate": {"at the end": [(row.epoch, row.learning_rate) for row in rows]},
+        "Gradient norm": {"mean": [(row.epoch, row.grad_norm) for row in rows]},
     }
 
 
 def make_charts(page: PageData) -> list[Chart]:
-    """Loss and scores over the epochs, the kept epoch marked."""
+    """The same over the epochs, the kept epoch marked."""
     best = find_best(page)
     return [
-        make_chart(title, series, best, from_zero=title == "Loss")
+        make_chart(title, series, best, from_zero=title != "Score on validation")
         for title, series in list_series(page).items()
     ]
 
@@ -68,7 +79,27 @@ def make_epochs(page: PageData) -> list[dict[str, Any]]:
                 f"{row.accuracy:.3f}",
                 f"{row.macro_f1:.3f}",
                 f"{row.images_per_s:.0f}",
+                f"{row.learning_rate:.2g}",
+                f"{row.grad_norm:.2g}",
+                f"{row.clipped:.0%}",
+                f"{row.skipped:.0%}",
+                f"{row.data_wait:.1%}",
             ],
         }
         for row in read_history(page)
     ]
+
+
+def make_training(page: PageData) -> dict[str, Any]:
+    """What else there is to say of training: symptoms, warnings, and how it ran."""
+    notes = page.road.model.notes
+    resumed = TypeAdapter(list[int]).validate_python(notes["resumed"])
+    return {
+        "findings": TypeAdapter(list[Finding]).validate_python(notes["diagnosis"]),
+        "warnings": TypeAdapter(list[str]).validate_python(notes["warnings"]),
+        "resumed": ", ".join(f"after step {step}" for step in resumed),
+        "device": notes["device"],
+        "devices": notes["devices"],
+        "precision": notes["precision"],
+        "micro_batch": notes["micro_batch"],
+    }

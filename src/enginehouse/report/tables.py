@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +41,13 @@ def _list_quality(page: PageData) -> list[Figure]:
         change = format_change(card.macro_f1 - twin.macro_f1)
         detail = f"fp32: {twin.macro_f1:.3f} ({change}), {detail}"
     figures = [Figure(f"Macro F1, {name_engine(page)}", f"{card.macro_f1:.3f}", detail)]
-    if card.escapes is not None:
-        figures += [
-            Figure("Escapes", f"{card.escapes} of {card.num_defects}", "defects passed as good"),
-            Figure("Overkill", f"{card.overkill} of {card.num_good}", "good parts rejected"),
-        ]
+    if outcome := card.outcome:
+        for name, rate, detail in (
+            ("Escapes", outcome.escapes, f"defective {outcome.unit}s passed as good"),
+            ("Overkill", outcome.overkill, f"good {outcome.unit}s rejected"),
+        ):
+            if rate:
+                figures.append(Figure(name, f"{rate.num} of {rate.of}", detail))
     if card.defects is not None:
         detail = f"of {card.defects.num_boxes} labelled ones, by the engine's own answers"
         figures.append(Figure("Defects found", f"{card.defects.recall:.1%}", detail))
@@ -88,14 +91,14 @@ def list_recalls(page: PageData) -> list[dict[str, Any]]:
     if card is None:
         return []
     rows = []
-    for name, row in zip(card.classes, card.confusion, strict=True):
-        if name in card.recalls:
-            own = card.recalls[name]
+    for name, scores in card.class_scores.items():
+        if scores.recall is not None:
+            own = scores.recall
             change = own - twin.recalls[name] if twin else 0.0
             rows.append(
                 {
                     "name": name,
-                    "num": sum(row),
+                    "num": scores.support,
                     "own": f"{own:.3f}",
                     "width": round(100 * own, 1),
                     "twin": f"{twin.recalls[name]:.3f}" if twin else "–",
@@ -106,25 +109,27 @@ def list_recalls(page: PageData) -> list[dict[str, Any]]:
     return rows
 
 
-def make_confusion(page: PageData) -> dict[str, Any]:
-    """The matrix, shaded by share of its row; or the commonest mistakes between many classes."""
-    card = page.shipped
-    if card is None:
-        return {}
-    if len(card.classes) > MAX_MATRIX:
+def make_confusion(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """The matrix, shaded by share of its row; or the commonest mistakes between many classes.
+
+    Args:
+        classes: names by index.
+        counts: rows are true classes, columns answers; () where there is no such matrix.
+    """
+    if len(counts) > MAX_MATRIX:
         pairs = [
-            (card.classes[true], card.classes[said], num)
-            for true, row in enumerate(card.confusion)
+            (classes[true], classes[said], num)
+            for true, row in enumerate(counts)
             for said, num in enumerate(row)
             if num and true != said
         ]
         pairs.sort(key=lambda pair: -pair[2])
-        return {"classes": card.classes, "rows": [], "pairs": pairs[:MAX_MISTAKES]}
+        return {"there": True, "classes": classes, "rows": [], "pairs": pairs[:MAX_MISTAKES]}
     rows = []
-    for true, row in enumerate(card.confusion):
+    for true, row in enumerate(counts):
         cells = [_shade_cell(num, sum(row), true == said) for said, num in enumerate(row)]
-        rows.append({"name": card.classes[true], "cells": cells})
-    return {"classes": card.classes, "rows": rows, "pairs": []}
+        rows.append({"name": classes[true], "cells": cells})
+    return {"there": len(counts) > 0, "classes": classes, "rows": rows, "pairs": []}
 
 
 def make_defects(page: PageData) -> dict[str, Any]:

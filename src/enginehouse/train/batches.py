@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.train.augment import AugmentConfig, augment, mix
+from enginehouse.errors import TrainingError
+from enginehouse.train.augment import AugmentConfig, augment
+from enginehouse.train.mixing import mix
 from enginehouse.train.network import normalise
 from enginehouse.train.randomness import Draw, seed_of
 from enginehouse.train.reader import Reader
@@ -50,7 +52,8 @@ class Feed:
     """Turns a split into batches.
 
     Order and variations depend on the seed, the epoch and the number of the batch alone: they are
-    the same however many processes read, and whether or not training was interrupted.
+    the same however many processes read, and whether or not training was interrupted. How a batch
+    is shared among processes that train changes only which pictures are mixed with each other.
 
     Args:
         mean, std: per channel, on the 0..1 scale.
@@ -96,17 +99,26 @@ class Feed:
 
         Args:
             order: rows to use instead of each of the split once, [m] (a balanced draw).
+
+        Raises:
+            TrainingError: there are fewer than two pictures for each process of the world, or
+                those that read hang, were killed or lack shared memory.
         """
-        batches = shuffle_rows(order, len(split), batch_size, seed_of(self.seed, epoch))
-        numbered = list(enumerate(batches))[start:]
-        mine = [self.world.part(rows) for _, rows in numbered]
-        for (number, rows), part, (pictures, targets) in zip(
-            numbered, mine, self._read(split, mine), strict=True
+        rows = np.arange(len(split)) if order is None else order
+        seed = seed_of(self.seed, epoch)
+        numbered = list(enumerate(shuffle_rows(rows, batch_size, self.world.size, seed)))[start:]
+        parts = [self.world.part(rows) for _, rows in numbered]
+        fill = [255 * value for value in self.mean]
+        for (number, whole), part, (pictures, targets) in zip(
+            numbered, parts, self._read(split, parts), strict=True
         ):
-            draw = Draw(seed_of(self.seed, epoch, number), len(rows), self.world)
-            varied, mixed = mix(augment(pictures, config, draw), targets, config, draw)
+            draw = Draw(seed_of(self.seed, epoch, number), len(whole), self.world)
+            entering = augment(pictures, config, draw, fill), targets
+            if config.mixes:
+                entering = mix(*entering, config, draw)
+            varied, wanted = entering
             inputs = normalise(varied, self.mean, self.std)
-            yield Batch(inputs, mixed, part, split, len(rows))
+            yield Batch(inputs, wanted, part, split, len(whole))
 
     def in_order(self, split: Split, batch_size: int) -> Iterator[Batch]:
         """This process's share of all pictures, as they are, in the order of the split."""
@@ -117,43 +129,52 @@ class Feed:
             yield Batch(inputs, targets, part, split, len(part))
 
     def _read(
-        self, split: Split, batches: Sequence[Rows]
+        self, split: Split, parts: Sequence[Rows]
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Pictures (uint8) and targets of these rows, on the device."""
-        key = id(split)  # a reader holds its split, so nothing else gets this number
+        import torch
+
+        key = id(split.pictures)  # a reader holds its pictures, so nothing else gets this number
         if key not in self._readers:
             pinned = self.device.type == "cuda"
-            self._readers[key] = Reader(split, self.num_workers, pinned)
+            self._readers[key] = Reader(split.pictures, self.num_workers, pinned)
         reader = self._readers[key]
-        for pictures, targets in reader.read(batches):
+        in_pictures = [split.rows[part] for part in parts]
+        for part, pictures in zip(parts, reader.read(in_pictures), strict=True):
             self.waited += reader.waited
-            yield (
-                pictures.to(self.device, non_blocking=True),
-                targets.to(self.device, non_blocking=True),
-            )
+            targets = torch.from_numpy(split.targets[part])
+            yield pictures.to(self.device, non_blocking=True), targets.to(self.device)
 
     def close(self) -> None:
         """End the processes that read."""
+        for reader in self._readers.values():
+            reader.close()
         self._readers.clear()
 
 
-def shuffle_rows(order: Rows | None, num_rows: int, batch_size: int, seed: int) -> list[Rows]:
-    """All rows in random order, in batches.
+def shuffle_rows(rows: Rows, batch_size: int, num_parts: int, seed: int) -> list[Rows]:
+    """All of the rows in random order, in batches.
 
-    A last batch of one picture is merged into the one before: BatchNorm cannot take it alone.
+    Each batch gives each of `num_parts` processes two pictures or more, as BatchNorm wants them:
+    a last batch of fewer is merged into the one before.
+
+    Raises:
+        TrainingError: there are too few rows for that.
     """
     import torch
 
-    rows = np.arange(num_rows) if order is None else order
+    if num_parts > 1 and len(rows) < 2 * num_parts:
+        raise TrainingError(
+            f"{num_parts} processes want two training pictures each; there are {len(rows)}.",
+            "Set train.devices lower, or add pictures.",
+        )
     generator = torch.Generator().manual_seed(seed)
     shuffled = rows[torch.randperm(len(rows), generator=generator).numpy()]
-    stops = list(range(batch_size, len(rows), batch_size))
-    if stops and len(rows) - stops[-1] == 1:
-        stops.pop()
-    return np.split(shuffled, stops)
+    num = count_batches(len(rows), batch_size, num_parts)
+    return np.split(shuffled, range(batch_size, num * batch_size, batch_size))
 
 
-def count_batches(num_rows: int, batch_size: int) -> int:
+def count_batches(num_rows: int, batch_size: int, num_parts: int) -> int:
     """How many batches `shuffle_rows` makes."""
     full, rest = divmod(num_rows, batch_size)
-    return max(1, full + (rest > 1))
+    return max(1, full + (rest >= 2 * num_parts))

@@ -52,9 +52,7 @@ def make_loss(
     def measure(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if config.label_smoothing:
             targets = task.smooth(targets, config.label_smoothing)
-        losses: torch.Tensor = chosen.measure(
-            logits.float(), targets, counts, task.activate, options
-        )
+        losses: torch.Tensor = chosen.measure(logits.float(), targets, counts, task, options)
         return losses
 
     return measure

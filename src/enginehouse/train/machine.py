@@ -37,11 +37,16 @@ class SpeedConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _check_benchmark(self) -> SpeedConfig:
+    def _check(self) -> SpeedConfig:
         if self.cudnn_benchmark and self.deterministic:
             raise ValueError(
                 "cudnn_benchmark picks algorithms by timing, so a run does not repeat: set "
                 "deterministic: false with it, or leave cudnn_benchmark out"
+            )
+        if self.compile and self.gradient_checkpointing:
+            raise ValueError(
+                "compile decides by itself what is computed twice: choose it or "
+                "gradient_checkpointing"
             )
         return self
 
@@ -109,7 +114,8 @@ def reproducible(seed: int, device: torch.device, speed: SpeedConfig) -> Iterato
     enabled = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
-    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    products = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)
+    formats = [each.fp32_precision for each in products]
     filling = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*does not have a deterministic implementation.*")
@@ -117,8 +123,8 @@ def reproducible(seed: int, device: torch.device, speed: SpeedConfig) -> Iterato
         try:
             torch.use_deterministic_algorithms(speed.deterministic, warn_only=device.type == "cuda")
             torch.backends.cudnn.benchmark = speed.cudnn_benchmark
-            torch.backends.cuda.matmul.allow_tf32 = speed.tf32
-            torch.backends.cudnn.allow_tf32 = speed.tf32
+            for each in products:
+                each.fp32_precision = "tf32" if speed.tf32 else "ieee"
             # Filling fresh memory finds bugs in kernels; it costs time in every step.
             deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
             torch.manual_seed(seed)
@@ -126,5 +132,6 @@ def reproducible(seed: int, device: torch.device, speed: SpeedConfig) -> Iterato
         finally:
             torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
             torch.backends.cudnn.benchmark = benchmark
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
+            for each, before in zip(products, formats, strict=True):
+                each.fp32_precision = before
             deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from enginehouse.artifact import Workspace
 from enginehouse.choices import load_choice
 from enginehouse.errors import StoreError, first_line
-from enginehouse.train.record import ModelConfig, Normalised, TrainedModel
+from enginehouse.train.record import HeadConfig, ModelConfig, Normalised, TrainedModel
 
 if TYPE_CHECKING:
     import torch
@@ -23,10 +23,45 @@ def build_network(model: ModelConfig, num_classes: int) -> torch.nn.Module:
     """A network with random weights, drawn from torch's current seed, in training mode.
 
     Raises:
+        RecipeError: no such family or architecture, or one that cannot be changed as wished.
+    """
+    net = build_architecture(model, num_classes)
+    change_architecture(net, model)
+    return net
+
+
+def build_architecture(model: ModelConfig, num_classes: int) -> torch.nn.Module:
+    """The architecture as its family has it: what weights from elsewhere fit.
+
+    Raises:
         RecipeError: no such family or architecture.
     """
     net: torch.nn.Module = load_choice("models", model.family).build_model(model.name, num_classes)
     return net
+
+
+def change_architecture(net: torch.nn.Module, model: ModelConfig) -> None:
+    """Change a network in place as the recipe wants it; what is not changed keeps its weights.
+
+    Raises:
+        RecipeError: the architecture has no place for it; names one that has.
+    """
+    from enginehouse.architecture.attention import add_attention
+    from enginehouse.architecture.dilation import dilate
+    from enginehouse.architecture.head import replace_head
+    from enginehouse.architecture.norm import replace_batchnorm
+    from enginehouse.architecture.stem import keep_resolution
+
+    if model.small_input:
+        keep_resolution(net)
+    if model.output_stride != 32:
+        dilate(net, model.output_stride)
+    if model.norm == "group":
+        replace_batchnorm(net)
+    if model.attention != "none":
+        add_attention(net, model.attention)
+    if model.head != HeadConfig():
+        replace_head(net, model.head.dropout, model.head.hidden)
 
 
 def load_network(model: TrainedModel, here: Workspace) -> torch.nn.Module:

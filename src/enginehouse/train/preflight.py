@@ -1,8 +1,8 @@
 """Before hours are spent: does this network learn from these tensors at all?
 
 Three checks on the first training batch (after Karpathy, "A Recipe for Training Neural
-Networks", 2019): the untrained loss is near ln C, a few pictures can be overfitted, and a person
-can look at the exact tensors that enter the network.
+Networks", 2019): the untrained loss is near what it should be, a few pictures can be overfitted,
+and a person can look at the exact tensors that enter the network.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from enginehouse.choices import load_choice
 from enginehouse.errors import TrainingError, first_line
 from enginehouse.train.batches import Batch
+from enginehouse.train.memory import free_memory, halve, is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -27,22 +28,24 @@ NUM_UNTRAINED = 32  # pictures
 NUM_OVERFIT = 8  # pictures; enough for BatchNorm, quick on a CPU
 MAX_STEPS = 60
 LEARNED = 0.7  # the loss must fall to this share of what it was
+KNOWN = 0.2  # share of the untrained loss, below which a pretrained network knows its pictures
 
 
 def check_network(
-    net: torch.nn.Module, batch: Batch, loss: LossFunction, problem: str
+    net: torch.nn.Module, batch: Batch, loss: LossFunction, problem: str, is_pretrained: bool
 ) -> dict[str, float]:
     """Run the two checks on a copy of the network, in float32.
 
     Args:
-        net: untrained network; not changed.
+        net: network before training; not changed.
         batch: the first of training.
         loss: plain, from logits and targets to the loss of each picture.
         problem: name of the problem.
+        is_pretrained: whether it may know these pictures already.
 
     Returns:
-        `untrained_loss`, `expected_loss` (ln C for one label of C), `overfit_loss` after
-        `overfit_steps`.
+        `untrained_loss`, `expected_loss` (the problem's usual one, such as ln C), `overfit_loss`
+        after `overfit_steps`.
 
     Raises:
         TrainingError: the network cannot take the pictures, or a check failed; with the numbers.
@@ -51,15 +54,19 @@ def check_network(
     untrained = _find_untrained_loss(trial, batch, loss)
     num_classes = batch.targets.shape[1]
     expected = load_choice("problems", problem).find_untrained_loss(num_classes)
-    # Wide: the heads of EfficientNet and MNASNet start up to 12 above it, other losses lie below
-    # it, and inputs on the wrong scale end hundreds above it.
-    if not 0.01 * expected <= untrained <= expected + 20:
+    # Wide: the heads of EfficientNet and MNASNet start up to 12 above it, losses of probabilities
+    # lie far below it, and inputs on the wrong scale end hundreds above it.
+    lowest = 0 if is_pretrained else 0.001 * expected
+    if not lowest <= untrained <= expected + 20:
         raise TrainingError(
             f"Preflight: the untrained network's loss is {untrained:.3g}; for {num_classes} "
             f"classes it should be near {expected:.3g}.",
             "Choose another architecture, or look whether the pictures are what they should be.",
         )
-    found, steps = _overfit(trial, batch, loss)
+    if is_pretrained and untrained < KNOWN * expected:
+        found, steps = untrained, 0
+    else:
+        found, steps = _overfit_what_fits(trial, batch, loss)
     return {
         "untrained_loss": untrained,
         "expected_loss": expected,
@@ -85,27 +92,38 @@ def _without_regularisation(net: torch.nn.Module) -> torch.nn.Module:
 def _find_untrained_loss(net: torch.nn.Module, batch: Batch, loss: LossFunction) -> float:
     import torch
 
-    few = slice(min(len(batch.inputs), NUM_UNTRAINED))
-    try:
-        with torch.no_grad():
-            return loss(net(batch.inputs[few]), batch.targets[few]).mean().item()
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"Preflight: {NUM_UNTRAINED} pictures do not fit into the GPU's memory.",
-            "Make prepare.size smaller, or choose a smaller architecture.",
-        ) from error
-    except (RuntimeError, ValueError, AssertionError) as error:
-        raise TrainingError(
-            f"Preflight: the network cannot take pictures of {batch.inputs.shape[-1]} px: "
-            f"{first_line(error)}",
-            "Change prepare.size, or choose another architecture.",
-        ) from error
+    few = min(len(batch.inputs), NUM_UNTRAINED)
+    while True:
+        try:
+            with torch.no_grad():
+                return loss(net(batch.inputs[:few]), batch.targets[:few]).mean().item()
+        except (RuntimeError, ValueError, AssertionError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise TrainingError(
+                    f"Preflight: the network cannot take pictures of {batch.inputs.shape[-1]} "
+                    f"px: {first_line(error)}",
+                    "Change prepare.size, or choose another architecture.",
+                ) from error
+            few, _ = halve(few, few, error)
+        free_memory()
 
 
-def _overfit(net: torch.nn.Module, batch: Batch, loss: LossFunction) -> tuple[float, int]:
+def _overfit_what_fits(net: torch.nn.Module, batch: Batch, loss: LossFunction) -> tuple[float, int]:
+    """Overfit few pictures, fewer where memory runs out."""
+    few = min(len(batch.inputs), NUM_OVERFIT)
+    while True:
+        try:
+            return _overfit(net, batch.inputs[:few], batch.targets[:few], loss)
+        except (RuntimeError, MemoryError) as error:
+            few, _ = halve(few, few, error)
+        free_memory()
+
+
+def _overfit(
+    net: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, loss: LossFunction
+) -> tuple[float, int]:
     import torch
 
-    inputs, targets = batch.inputs[:NUM_OVERFIT], batch.targets[:NUM_OVERFIT]
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     start = best = math.inf
     for step in range(MAX_STEPS):

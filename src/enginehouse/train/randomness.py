@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from enginehouse.train.world import World
 
 if TYPE_CHECKING:
     import torch
 
+MOST = 2**62  # seeds that are drawn lie below
+
 
 def seed_of(*numbers: int) -> int:
     """A seed, 0 <= seed < 2**63, for a place (seed of the run, epoch, batch, ...)."""
     text = "/".join(map(str, numbers))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Within it, torch's own generator on the CPU starts from `seed`; after it, all is as before.
+
+    For transforms that draw from that generator and take no other.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed, which would also seed the GPUs.
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def borrow_random(seed: int) -> Iterator[None]:
+    """Seed Python's and numpy's common random numbers; after the block they are as before it."""
+    words, arrays = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed_of(seed) % 2**32)
+    try:
+        yield
+    finally:
+        random.setstate(words)
+        np.random.set_state(arrays)
 
 
 class Draw:
@@ -30,7 +64,6 @@ class Draw:
     """
 
     def __init__(self, seed: int, num: int, world: World) -> None:
-        import numpy as np
         import torch
 
         self.generator = torch.Generator().manual_seed(seed)
@@ -47,5 +80,11 @@ class Draw:
         """A seed per picture that is here, for what draws by itself."""
         import torch
 
-        drawn = torch.randint(2**62, (self.num,), generator=self.generator)
+        drawn = torch.randint(MOST, (self.num,), generator=self.generator)
         return [int(seed) for seed in drawn[self.places]]
+
+    def seed(self) -> int:
+        """One seed for the whole batch, the same in all processes."""
+        import torch
+
+        return int(torch.randint(MOST, (), generator=self.generator))

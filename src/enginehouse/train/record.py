@@ -14,7 +14,12 @@ from enginehouse.preparation import Preparation
 class HeadConfig(Config):
     """What stands between the features and the logits."""
 
-    dropout: float = Field(0.0, ge=0, lt=1, description="Share of features dropped in training.")
+    dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of features dropped in training, beside what the architecture drops.",
+    )
     hidden: int = Field(
         0, ge=0, le=8192, description="Units of a hidden layer with ReLU; 0: no hidden layer."
     )
@@ -39,7 +44,7 @@ class ModelConfig(Config):
     output_stride: Literal[8, 16, 32] = Field(
         32,
         description="Pixels per cell of the last feature map; 16 and 8 dilate the last stages "
-        "instead of striding, so that small defects keep more cells.",
+        "instead of striding, so that small defects keep more cells. 32: as the architecture is.",
     )
     small_input: bool = Field(
         False,
@@ -52,9 +57,16 @@ class Pretrained(Record):
     """Weights to start from: one file, `weights`, as it was found.
 
     Notes: `source`, where it came from, for people.
+
+    Attributes:
+        mean, std: what they were trained with, which the network keeps as its input; None: not
+            known, so the input is normalised by the pack's.
     """
 
     kind: ClassVar[str] = "pretrained"
+
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
 
 
 class Normalised(Record):
@@ -91,9 +103,10 @@ class TrainedModel(Normalised):
 
     Reports: `first_batch.png`, the tensors that entered the net; `validation.npy`, float32
     [n, classes], what the best weights say of the validation split, in pack order. Notes:
-    `history` (one row per epoch), `best_epoch`, `preflight`, `class_weights` (None when the
-    classes are balanced enough), `precision`, `device`, `devices`, `micro_batch`, `diagnosis`
-    (symptom, evidence, remedy), `warnings`, `resumed` (step at which each rerun went on).
+    `history` (one row per epoch), `best_epoch`, `preflight`, `balance` (what was done about uneven
+    classes: `weights`, `sampler` or `none`), `class_weights` (None where they are not weighed),
+    `precision`, `device`, `devices`, `micro_batch`, `diagnosis` (symptom, evidence, remedy),
+    `warnings`, `resumed` (step at which each rerun went on).
     """
 
     kind: ClassVar[str] = "model"

@@ -30,8 +30,8 @@ class Scores:
         return {**loss, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def beats(self, other: Scores | None) -> bool:
-        """Higher macro F1, or the same with a lower loss; never with a loss that is not finite."""
-        if not math.isfinite(self.loss):
+        """Higher macro F1, or the same with a lower loss; never with one that is not finite."""
+        if not (math.isfinite(self.loss) and math.isfinite(self.macro_f1)):
             return False
         return other is None or (self.macro_f1, -self.loss) > (other.macro_f1, -other.loss)
 
@@ -60,6 +60,7 @@ def score_network(
     import torch
 
     net.eval()
+    world.align(net)
     parts, truth = [], []
     with torch.inference_mode():
         for batch in batches:

@@ -48,9 +48,10 @@ class Split:
         pictures = self.pictures[self.rows[rows]]
         return torch.from_numpy(pictures), torch.from_numpy(self.targets[rows])
 
-    def count_classes(self, num_classes: int) -> NDArray[np.int64]:
-        """Pictures per class, [num_classes]."""
-        return np.bincount(self.labels, minlength=num_classes)
+    def count_classes(self) -> NDArray[np.int64]:
+        """Pictures that bear each class, [classes]."""
+        counts: NDArray[np.int64] = (self.targets > 0.5).sum(axis=0)
+        return counts
 
 
 def read_split(pack: Pack, name: str, here: Workspace) -> Split:

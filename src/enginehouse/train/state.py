@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enginehouse.artifact import Report
 from enginehouse.errors import TrainingError
 from enginehouse.train.scores import Scores
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 Weights = dict[str, "torch.Tensor"]
+
+WITHOUT = "going on without would not give the model that an uninterrupted training gives."
+REMEDY = "Train from the beginning: remove the checkpoint."
 
 
 @dataclass
@@ -27,7 +32,9 @@ class Progress:
         batch: batches of it that are over.
         steps: batches that are over, in all epochs.
         updates: steps that the optimizer took; fp16 scaling skips some.
+        skips: steps in a row that it skipped last.
         micro_batch: most pictures at once on a device; gets smaller where memory runs out.
+        score_batch: likewise where nothing is learned; 0: the same.
         sums: of this epoch so far, by name.
         history: one row of numbers per epoch that is over.
         best: the best epoch so far, 0 for none, and its scores.
@@ -36,10 +43,12 @@ class Progress:
     """
 
     micro_batch: int
+    score_batch: int = 0
     epoch: int = 1
     batch: int = 0
     steps: int = 0
     updates: int = 0
+    skips: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int = 0
@@ -105,24 +114,42 @@ class State:
         Raises:
             TrainingError: a part is missing, or does not fit; names it.
         """
-        wanted = {"net", "ema", "optimizer", "scaler", "random", "progress", "best"}
-        missing = sorted(wanted - saved.keys())
+        missing = {"net", "ema", "optimizer", "scaler", "random", "progress", "best"} - saved.keys()
         if self.ema is not None and saved.get("ema") is None:
-            missing = sorted({*missing, "ema"})
+            missing.add("ema")
         if missing:
-            raise TrainingError(
-                f"The checkpoint has no {', '.join(missing)}; going on without would not give "
-                "the model that an uninterrupted run gives.",
-                "Train from the beginning: remove the checkpoint.",
-            )
-        self.net.load_state_dict(saved["net"])
-        if self.ema is not None:
-            self.ema.load_state_dict(saved["ema"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.scaler.load_state_dict(saved["scaler"])
-        self.progress = Progress(**saved["progress"])
+            told = f"The checkpoint has no {', '.join(sorted(missing))}; {WITHOUT}"
+            raise TrainingError(told, REMEDY)
+        takers: dict[str, Callable[[Any], Any]] = {
+            "net": self.net.load_state_dict,
+            **({} if self.ema is None else {"ema": self.ema.load_state_dict}),
+            "optimizer": self.optimizer.load_state_dict,
+            "scaler": self.scaler.load_state_dict,
+            "progress": self._take_progress,
+            "random": _restore_random,
+        }
+        for name, take in takers.items():
+            try:
+                take(saved[name])
+            except (RuntimeError, ValueError, TypeError, KeyError) as error:
+                reason = " ".join(str(error).split("\n\t")[:2])  # torch names the tensors so
+                told = f"The checkpoint's {name} does not fit ({reason}); {WITHOUT}"
+                raise TrainingError(told, REMEDY) from error
         self.best = saved["best"]
-        _restore_random(saved["random"])
+
+    def _take_progress(self, saved: dict[str, Any]) -> None:
+        self.progress = Progress(**saved)
+
+
+def make_warn(state: State, report: Report) -> Callable[[str], None]:
+    """A function that reports a warning, and keeps it in the state's progress; each one once."""
+
+    def warn(message: str) -> None:
+        if message not in state.progress.warnings:
+            state.progress.warnings.append(message)
+            report(message)
+
+    return warn
 
 
 def copy_weights(net: torch.nn.Module) -> Weights:

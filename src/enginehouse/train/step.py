@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enginehouse.train.memory import Moment, is_out_of_memory
-from enginehouse.train.nonfinite import explain_nonfinite
+from enginehouse.errors import NonFiniteLoss
+from enginehouse.train.memory import Moment, TooManyAtOnce, free_memory, halve, has_batchnorm
+from enginehouse.train.nonfinite import explain_nonfinite, explain_skips
 from enginehouse.train.state import State
 from enginehouse.train.world import World
 
@@ -23,13 +24,19 @@ if TYPE_CHECKING:
 
     LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
+UNEQUAL = (
+    "but BatchNorm norms by these fewer pictures, so the weights are not those that a larger "
+    "memory would give; with train.model.norm: group they would be"
+)
+MAX_SKIPS = 100  # steps in a row without an update; the scaler finds its scale in under 20
+
 
 @dataclass(frozen=True)
 class Step:
     """What came of one step.
 
     Attributes:
-        loss: mean over the batch (of this process).
+        loss: mean over the batch, of all processes together.
         grad_norm: of all gradients together, before they were cut.
         updated: False where the fp16 scaler skipped the step.
     """
@@ -39,22 +46,34 @@ class Step:
     updated: bool
 
 
-@dataclass
 class Stepper:
     """Takes steps.
 
-    Attributes:
+    Args:
         state: what the steps change.
         loss: from logits and targets to the loss of each picture.
         dtype: of the matrix products.
         clip_norm: gradients are cut to this norm.
+        world: the processes that share each batch.
+        warn: is told where memory ran out.
     """
 
-    state: State
-    loss: LossFunction
-    dtype: torch.dtype
-    clip_norm: float
-    world: World
+    def __init__(
+        self,
+        state: State,
+        loss: LossFunction,
+        dtype: torch.dtype,
+        clip_norm: float,
+        world: World,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.state = state
+        self.loss = loss
+        self.dtype = dtype
+        self.clip_norm = clip_norm
+        self.world = world
+        self.warn = warn
+        self.before = Moment(state.net)
 
     def take(self, model: torch.nn.Module, batch: Batch) -> Step:
         """One update from one batch.
@@ -70,25 +89,27 @@ class Stepper:
         import torch
 
         state, optimizer, scaler = self.state, self.state.optimizer, self.state.scaler
-        moment = Moment.of(state.net)
-        loss = self._fill_gradients(model, batch, moment)
+        self.before.mark()
+        own = self._fill_gradients(model, batch)
+        loss = self.world.mean(own)
         scaler.unscale_(optimizer)
         learns = [p for p in state.net.parameters() if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(learns, self.clip_norm)
         both = torch.stack([loss, norm.float()]).tolist()  # the one time that the GPU is waited for
         if not math.isfinite(both[0]) or not (math.isfinite(both[1]) or scaler.is_enabled()):
-            moment.put_back(state.net)
-            optimizer.zero_grad()
-            raise explain_nonfinite(state, batch, self.dtype, *both)
+            raise self._explain(batch, own, *both)
         scale = scaler.get_scale()
         scaler.step(optimizer)
         scaler.update()
         updated = scaler.get_scale() >= scale
+        state.progress.skips = 0 if updated else state.progress.skips + 1
+        if state.progress.skips >= MAX_SKIPS:
+            raise explain_skips(state)
         if updated and state.ema is not None:
             state.ema.update_parameters(state.net)
         return Step(both[0], both[1], updated)
 
-    def _fill_gradients(self, model: torch.nn.Module, batch: Batch, moment: Moment) -> torch.Tensor:
+    def _fill_gradients(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """Forward and backward, with smaller parts from where memory runs out."""
         progress = self.state.progress
         while True:
@@ -96,20 +117,24 @@ class Stepper:
             try:
                 return self._accumulate(model, batch)
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                failed = min(progress.micro_batch, len(batch.inputs))
-                if failed == 1 or self.world.size > 1:
-                    raise
-            moment.put_back(self.state.net)
-            progress.micro_batch = -(-failed // 2)
+                less, told = halve(progress.micro_batch, len(batch.inputs), error)
+                told = f"{told}, and as many in each update as before (step {progress.steps + 1})"
+                if has_batchnorm(self.state.net):
+                    told += f"; {UNEQUAL}"
+                if self.world.size > 1:  # the others wait for these gradients: all begin again
+                    raise TooManyAtOnce(less, told) from error
+            progress.micro_batch = less
+            self.warn(told)
+            free_memory()
+            self.before.put_back()
 
     def _accumulate(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """The gradients of the whole batch, part by part; returns its mean loss."""
         import torch
 
         inputs, targets = batch.inputs, batch.targets
-        parts = -(-len(inputs) // self.state.progress.micro_batch)
+        largest = -(-batch.num_global // self.world.size)  # all processes take as many parts
+        parts = -(-largest // self.state.progress.micro_batch)
         total = torch.zeros((), device=inputs.device)
         pairs = zip(inputs.tensor_split(parts), targets.tensor_split(parts), strict=True)
         for number, (pictures, wanted) in enumerate(pairs, 1):
@@ -122,3 +147,18 @@ class Stepper:
                 self.state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
+
+    def _explain(
+        self, batch: Batch, own: torch.Tensor, loss: float, grad_norm: float
+    ) -> NonFiniteLoss:
+        """What went wrong, with everything as it was before the step, in the process it began in.
+
+        Args:
+            own: loss of this process.
+        """
+        self.state.optimizer.zero_grad()
+        self.before.put_back()
+        error = explain_nonfinite(self.state, batch, self.dtype, loss, grad_norm)
+        self.before.put_back()  # the look changed the statistics of norms again
+        told = self.world.share((bool(own.isfinite()), error))
+        return next((each for finite, each in told if not finite), told[0][1])

@@ -17,6 +17,7 @@ from enginehouse.validate.instance import Instance
 from enginehouse.validate.leaks import find_label_leaks
 from enginehouse.validate.near_duplicates import find_near_duplicates
 from enginehouse.validate.outliers import find_outliers
+from enginehouse.validate.tables import MEANT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,8 @@ def _find_no_training(tables: Tables) -> list[Instance]:
 
 
 def _list_left_out(quarantine: pd.DataFrame, whole_files: bool) -> list[Instance]:
-    is_wanted = (quarantine["reason"] != "junk") & ((quarantine["place"] == "") == whole_files)
+    is_missed = ~quarantine["reason"].isin(MEANT)
+    is_wanted = is_missed & ((quarantine["place"] == "") == whole_files)
     rows: list[Any] = list(quarantine[is_wanted].itertuples())
     return [
         Instance(row.path, f"{row.path} {row.place} ({row.reason})".replace("  ", " "), row.place)

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enginehouse.choices import load_choice
+from enginehouse.correction_sheet import TAKEN_OUT
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from enginehouse.ingest.record import Manifest
 
 SPLITS = ("train", "val", "test")
+MEANT = ("junk", TAKEN_OUT)  # reasons for which nobody misses a file that is left out
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,9 @@ class Tables:
 
     Attributes:
         frames: pictures, classes, boxes, set, quarantine. The first, the third and the last have
-            the columns of the manifest's tables; `classes` has pictures, distinct (contents),
-            parts, distinct_parts (the fewer of both), missing_from (number of given splits
-            without the class), lacks (their names).
+            the columns of the manifest's tables; `classes` has pictures (that bear it), distinct
+            (contents), parts, distinct_parts (the fewer of both), missing_from (number of given
+            splits without the class), lacks (their names).
         splits: those that the data brings along; () if it brings none but training.
         has_boxes: whether labels were given as boxes.
     """
@@ -97,6 +101,8 @@ def _describe_classes(
     pictures: pd.DataFrame, manifest: Manifest, splits: tuple[str, ...]
 ) -> pd.DataFrame:
     labelled = pictures[pictures["label"] != ""]
+    if load_choice("problems", manifest.problem).SEVERAL_LABELS:
+        labelled = labelled.assign(label=labelled["labels"]).explode("label")
     classes = labelled.groupby("label").agg(
         pictures=("id", "size"), distinct=("pixels", "nunique"), parts=("part", "nunique")
     )
@@ -117,7 +123,7 @@ def _describe_set(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    left_out = quarantine[quarantine["reason"] != "junk"]
+    left_out = quarantine[~quarantine["reason"].isin(MEANT)]
     files = left_out.loc[left_out["place"] == "", "path"].nunique()
     rows = int((left_out["place"] != "").sum())
     used = classes.loc[classes["distinct"] > 0, "distinct"]
