@@ -110,7 +110,7 @@ class Contract(Config):
 
     input_name: str = "pictures"
     output_name: str = "probabilities"
-    problem: Annotated[str, Choice("problems")] = "single_label"
+    problem: str = "single_label"
     preparation: Preparation
     classes: tuple[str, ...]
 

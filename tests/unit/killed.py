@@ -31,19 +31,27 @@ def run_train(
 
 
 def run_until(root: Path, pack: Pack, config: TrainConfig, message: str, done: int) -> None:
-    """The same, but this process kills itself when that is reported."""
+    """The same, but this process kills itself when that is reported.
+
+    Where other processes read, all of them are sent SIGTERM with every step, as by Prefect.
+    """
+    if config.workers:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
 
     def report(said: str, number: int = 0, total: int = 0, **metrics: float) -> None:
         if (said, number) == (message, done):
             os.kill(os.getpid(), signal.SIGKILL)
+        if config.workers:
+            os.killpg(0, signal.SIGTERM)
 
     run_train(root, pack, config, report)
 
 
 def kill_at(root: Path, pack: Pack, config: TrainConfig, message: str, done: int) -> None:
     """Train in another process until it is killed there."""
-    # Forked from a process that has imported what takes seconds.
-    context = multiprocessing.get_context("forkserver")
+    # Forked from a process that has imported what takes seconds; readers have a server of theirs.
+    context = multiprocessing.get_context("spawn" if config.workers else "forkserver")
     context.set_forkserver_preload(PRELOAD)
     process = context.Process(target=run_until, args=(root, pack, config, message, done))
     process.start()

@@ -15,8 +15,8 @@ from enginehouse.errors import RecipeError
 from enginehouse.prepare.record import Pack
 from enginehouse.train.ema import make_average
 from enginehouse.train.optimizer import find_rate, make_optimizer, set_rate
-from enginehouse.train.record import TrainedModel
 from enginehouse.train.recompute import checkpoint_blocks
+from enginehouse.train.record import TrainedModel
 from tests.unit.tiny_pack import open_workspace, seal_pack, tiny_config, train_tiny
 
 

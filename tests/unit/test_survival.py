@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,7 @@ from enginehouse.errors import Interrupted, NonFiniteLoss, TrainingError
 from enginehouse.prepare.record import Pack
 from enginehouse.store import Store
 from enginehouse.train.batches import Batch
-from enginehouse.train.checkpoint import Checkpoints, Saver
 from enginehouse.train.ema import make_average
-from enginehouse.train.loop import heed
 from enginehouse.train.network import WEIGHTS
 from enginehouse.train.record import TrainedModel
 from enginehouse.train.splits import read_split
@@ -118,7 +116,8 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(pack: Pack, folder: Path) -
     assert best < 5, "nothing comes after the best epoch: choose another seed"
     draw = random.Random(4)
     kill_at(folder, pack, config, "steps", draw.randrange(2, PER_EPOCH))
-    reading = config.model_copy(update={"workers": 1})  # the same training, read by a process
+    # The same training, read by another process, where all are told to stop and ours does not heed.
+    reading = config.model_copy(update={"workers": 1})
     kill_at(folder, pack, reading, "epoch 2/5", 2)
     kill_at(folder, pack, config, "steps", max(best, 2) * PER_EPOCH + draw.randrange(2, PER_EPOCH))
     left = list((folder / "store" / "resumable").rglob("step-*.pt"))
@@ -194,26 +193,6 @@ def test_going_on_leaves_no_random_numbers_behind(site: Site) -> None:
     site.train(epochs=1)
     after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
     assert after == before
-
-
-def test_readers_that_were_told_to_stop_as_well_end_nothing_but_the_run(tmp_path: Path) -> None:
-    """Prefect's worker signals a whole group of processes, those that read among them."""
-    net = torch.nn.Linear(2, 2)
-    scaler = torch.amp.GradScaler("cpu")
-    state = State(net, net, torch.optim.AdamW(net.parameters()), scaler, None, Progress(1))
-    saver = Saver(state, Checkpoints(tmp_path, {}), 0, print)
-
-    def read() -> Iterator[Batch]:
-        raise TrainingError("a process that reads was killed")
-        yield
-
-    here = Workspace(Store(tmp_path / "store"), tmp_path)
-    with pytest.raises(TrainingError, match="was killed"):
-        list(heed(read(), state, saver, here))
-    stopping = Workspace(Store(tmp_path / "store"), tmp_path, stopping=lambda: True)
-    with pytest.raises(Interrupted, match="a checkpoint is kept"):
-        list(heed(read(), state, saver, stopping))
-    assert list(tmp_path.glob("step-*.pt"))
 
 
 @pytest.mark.usefixtures("faulty")

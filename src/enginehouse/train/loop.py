@@ -82,7 +82,7 @@ def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
         model = job.world.wrap(state.forward)
         meter.skip_time()
         batches = job.read_batches(progress.epoch, progress.batch, config.augment)
-        for batch in profile.watch(heed(batches, state, saver, here), model):
+        for batch in profile.watch(batches, model):
             job.world.reseed(config.seed, progress.steps)
             set_rate(state.optimizer, find_rate(config, (progress.updates + 0.5) / per_epoch))
             try:
@@ -115,17 +115,6 @@ def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
             f"No epoch of {len(progress.history)} had a finite loss on the validation split.",
             "Set train.precision to fp32, or a lower train.learning_rate.",
         )
-
-
-def heed(batches: Iterator[Batch], state: State, saver: Saver, here: Workspace) -> Iterator[Batch]:
-    """The batches; if reading fails where all is to stop, its processes were told so as well."""
-    try:
-        yield from batches
-    except TrainingError as error:
-        if not here.stopping():
-            raise
-        progress = state.progress
-        raise Interrupted.at(progress.epoch, progress.steps, kept=saver.save()) from error
 
 
 def score_validation(

@@ -114,7 +114,7 @@ def reproducible(seed: int, device: torch.device, speed: SpeedConfig) -> Iterato
     enabled = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
-    products = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)
+    products = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # type: ignore[attr-defined]
     formats = [each.fp32_precision for each in products]
     filling = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():

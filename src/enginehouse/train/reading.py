@@ -50,14 +50,16 @@ def keep_batch(batch: torch.Tensor) -> torch.Tensor:
 
 
 def end_with_parent(number: int) -> None:
-    """End this process when the one that trains is gone: killed, it can tell nobody.
+    """End this process when the one that trains is gone, and not before.
 
-    torch watches the parent of this process, which is the server that it was forked from. Ctrl-C,
-    which a terminal sends to every process, is for the one that trains: it saves first.
+    Killed, that one can tell nobody, and torch watches the parent of this process, which is the
+    server that it was forked from. Told to stop, it still needs what is read to come to an end:
+    so this process leaves the group to which a terminal sends Ctrl-C, and Prefect SIGTERM.
     """
     import multiprocessing
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # torch ends those that hang so
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -74,7 +76,15 @@ def start_server() -> Any:
     Forking this process itself would copy locks that its threads hold, and its GPU context.
     """
     import multiprocessing
+    from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", __name__])
+    # A process passes on what it blocks. The server must outlive a SIGTERM that goes to a whole
+    # group of processes: the readers would end with it. It ends with this process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from enginehouse.artifact import Workspace, canonical
 from enginehouse.errors import TrainingError
@@ -174,9 +174,10 @@ def _begin(
     average = make_average(net, config.ema_decay)  # a copy: taken before blocks recompute
     if config.speed.gradient_checkpointing:
         checkpoint_blocks(net)
+    forward = torch.compile(net, dynamic=False) if config.speed.compile else net
     state = State(
         net=net,
-        forward=torch.compile(net, dynamic=False) if config.speed.compile else net,
+        forward=cast("torch.nn.Module", forward),
         optimizer=make_optimizer(net, config),
         scaler=torch.amp.GradScaler(device.type, enabled=job.dtype == torch.float16),
         ema=average,
