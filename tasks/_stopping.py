@@ -84,4 +84,5 @@ def to_state(stop: Interrupted) -> State[Any]:
     """The state of a task or flow run that was stopped; its result is the error."""
     from prefect.states import Cancelled
 
-    return Cancelled(message=stop.message, data=stop)
+    # Prefect logs the error where nobody asks for the result; where it was raised says nothing.
+    return Cancelled(message=stop.message, data=stop.with_traceback(None))
