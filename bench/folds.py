@@ -27,10 +27,9 @@ from typing import Any
 import numpy as np
 from _common import figure, make_parser, open_report, print_table
 from _tiny import isolate
+from _xsdd import PICTURES, lay_out
 from numpy.typing import NDArray
-from PIL import Image
 
-DEFAULT = Path(__file__).parents[2] / "shared" / "data" / "xsdd" / "images"
 F1_TARGET, SECONDS_TARGET, FOUND_TARGET = 0.95, 360.0, 0.80
 LEAST_GAIN = 0.0001  # the lower end of the interval must lie above zero
 PLANTED, LOOKED_AT = 0.03, 0.06  # shares of all pictures
@@ -75,7 +74,7 @@ class Run:
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, default=DEFAULT, help="folder of class folders")
+    parser.add_argument("--data", type=Path, default=PICTURES, help="folder of class folders")
     parser.add_argument("--parts", default="scratch,transfer,planted", help="which parts to run")
     parser.add_argument("--folds", type=int, default=5, help="default: 5; --quick: 2")
     parser.add_argument("--state", type=Path, help="keep the store here; a rerun then goes on")
@@ -96,37 +95,6 @@ def main() -> None:
         data = lay_out(args.data, folder / "data")
         for part in args.parts.split(","):
             PARTS[part](data, folder, args)
-
-
-def lay_out(source: Path, target: Path) -> Path:
-    """Copy each distinct picture into its class folder, under a number, with one compression."""
-    shutil.rmtree(target, ignore_errors=True)
-    files = sorted(path for path in source.glob("*/*") if path.is_file())
-    table = None
-    for path in files:
-        with Image.open(path) as picture:
-            if picture.format == "JPEG":
-                table = picture.quantization, picture.layer[0][1:3]  # type: ignore[attr-defined]
-                break
-    seen: set[bytes] = set()
-    for number, path in enumerate(files):
-        with Image.open(path) as picture:
-            is_jpeg, pixels = picture.format == "JPEG", picture.convert("RGB")
-        if (content := pixels.tobytes()) in seen:
-            continue
-        seen.add(content)
-        place = target / path.parent.name / f"{number:05}"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if is_jpeg:
-            shutil.copyfile(path, place.with_suffix(".jpg"))
-        elif table is None:
-            pixels.save(place.with_suffix(".png"))
-        else:
-            halved = table[1] == (2, 2)
-            how = {"qtables": table[0], "subsampling": "4:2:0" if halved else "4:4:4"}
-            pixels.save(place.with_suffix(".jpg"), **how)
-    print(f"{len(seen)} distinct pictures of {len(files)}", flush=True)
-    return target
 
 
 def run_folds(name: str, data: Path, folds: int, words: dict[str, Any]) -> Run:

@@ -27,11 +27,10 @@ from typing import Any
 
 from _common import figure, make_parser, open_report, print_table
 from _tiny import isolate
-from PIL import Image
+from _xsdd import PICTURES, lay_out
 
 QUALITY = 0.95
 TARGET = 2.0  # times as fast
-DEFAULT = Path(__file__).parents[2] / "shared" / "data" / "xsdd" / "images"
 SIZE, EPOCHS, BATCH, RATE, DECAY, WARMUP = 128, 20, 32, 1e-3, 0.01, 0.5
 
 
@@ -42,7 +41,7 @@ class Reached(Exception):
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, default=DEFAULT, help="folder of class folders")
+    parser.add_argument("--data", type=Path, default=PICTURES, help="folder of class folders")
     parser.add_argument(
         "--reference", type=Path, help="torchvision's folder references/classification"
     )
@@ -62,9 +61,9 @@ def main() -> None:
 def measure(scratch: Path, args: argparse.Namespace) -> None:
     """Run one after the other and print."""
     epochs = 2 if args.quick else EPOCHS
-    data = reencode(args.data, scratch / "data")
+    data = lay_out(args.data, scratch / "data")
     own, split = run_ours(data, epochs)
-    folder = lay_out(data, split, scratch / "split")
+    folder = link_splits(data, split, scratch / "split")
     other = run_reference(args.reference.resolve(), folder, epochs, scratch)
     rows = [
         [side, seconds, len(scores), max(scores), "yes" if max(scores) >= QUALITY else "no"]
@@ -75,15 +74,6 @@ def measure(scratch: Path, args: argparse.Namespace) -> None:
         print("ours did not get there: no ratio")
     ratio = other[0] / own[0] if max(own[1]) >= QUALITY else 0.0
     figure("time_to_quality_ratio", ratio, TARGET)
-
-
-def reencode(source: Path, target: Path) -> Path:
-    """All pictures as PNG, so that the format of the file does not tell the class."""
-    for path in sorted(source.glob("*/*")):
-        (target / path.parent.name).mkdir(parents=True, exist_ok=True)
-        with Image.open(path) as picture:
-            picture.convert("RGB").save(target / path.parent.name / f"{path.stem}.png")
-    return target
 
 
 def run_ours(data: Path, epochs: int) -> tuple[tuple[float, list[float]], dict[str, str]]:
@@ -145,7 +135,7 @@ def run_ours(data: Path, epochs: int) -> tuple[tuple[float, list[float]], dict[s
     return (seconds, scores), dict(zip(index["path"], index["split"], strict=True))
 
 
-def lay_out(data: Path, split: dict[str, str], folder: Path) -> Path:
+def link_splits(data: Path, split: dict[str, str], folder: Path) -> Path:
     """Folders `train` and `val` as the reference wants them, with the pictures of our splits."""
     for name, side in split.items():
         if side != "test":

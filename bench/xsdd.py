@@ -13,15 +13,15 @@ from pathlib import Path
 
 from _common import figure, make_parser, open_report, print_table
 from _tiny import isolate
+from _xsdd import PICTURES
 
 TARGET = 0.90  # macro F1 on the test split
-DEFAULT = Path(__file__).parents[2] / "shared" / "data" / "xsdd" / "images"
 
 
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, default=DEFAULT, help="folder of class folders")
+    parser.add_argument("--data", type=Path, default=PICTURES, help="folder of class folders")
     args = parser.parse_args()
     if not args.data.is_dir():
         sys.exit(f"skipped: there is no folder {args.data}; name one with --data")

@@ -70,6 +70,12 @@ def read_weights(folder: Path, model: TrainedModel) -> dict[str, torch.Tensor]:
     return load_file(open_workspace(folder).path(model, "weights.safetensors"))
 
 
+@pytest.fixture
+def others() -> set[psutil.Process]:
+    """Processes that earlier tests left to this one (servers that processes are forked from)."""
+    return set(psutil.Process().children(recursive=True))
+
+
 def list_ranks(parent: int) -> list[psutil.Process]:
     """The ranks below a process, by rank."""
     below = psutil.Process(parent).children(recursive=True)
@@ -82,7 +88,9 @@ def assert_nothing_left(processes: list[psutil.Process]) -> None:
     assert not alive
 
 
-def test_asked_to_stop_it_saves_and_a_rerun_comes_to_the_same(pack: Pack, tmp_path: Path) -> None:
+def test_asked_to_stop_it_saves_and_a_rerun_comes_to_the_same(
+    pack: Pack, tmp_path: Path, others: set[psutil.Process]
+) -> None:
     gate, running, begun = tmp_path / "gate", [], []
 
     def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
@@ -93,7 +101,7 @@ def test_asked_to_stop_it_saves_and_a_rerun_comes_to_the_same(pack: Pack, tmp_pa
         if running:
             gate.touch()  # the second question comes after the ranks were told
         elif begun:
-            running.extend(psutil.Process().children(recursive=True))
+            running.extend(set(psutil.Process().children(recursive=True)) - others)
         return bool(running)
 
     with pytest.raises(Interrupted, match="in epoch 1, after 4 steps; a checkpoint is kept"):
@@ -107,12 +115,14 @@ def test_asked_to_stop_it_saves_and_a_rerun_comes_to_the_same(pack: Pack, tmp_pa
         assert torch.allclose(value, found, rtol=0, atol=1e-5), name
 
 
-def test_a_process_that_is_killed_ends_all_and_is_named(pack: Pack, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_ends_all_and_is_named(
+    pack: Pack, tmp_path: Path, others: set[psutil.Process]
+) -> None:
     running: list[psutil.Process] = []
 
     def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
         if message == STEPS and not running:
-            running.extend(psutil.Process().children(recursive=True))
+            running.extend(set(psutil.Process().children(recursive=True)) - others)
             list_ranks(os.getpid())[1].kill()
 
     (tmp_path / "gate").touch()  # who waits in Python would not learn of it
