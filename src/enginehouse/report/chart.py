@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 40, 14, 12, 34  # margins for the numbers of the axes
+MAX_TICK = 5  # characters
 MAX_DOTS = 40  # a longer line has a dot at its end only
 
 Series = Sequence[tuple[int, float]]
@@ -82,9 +83,15 @@ def make_chart(title: str, series: Mapping[str, Series], mark: int, from_zero: b
         summary=f"{title}, epochs {first} to {last}: {'; '.join(words)}.",
         lines=lines,
         x_ticks=[(x_of(epoch), str(epoch)) for epoch in range(first, last + 1, step)],
-        y_ticks=[(y_of(value), f"{value:g}") for value in y_values],
+        y_ticks=[(y_of(value), _show_tick(value)) for value in y_values],
         mark=x_of(mark),
     )
+
+
+def _show_tick(value: float) -> str:
+    """Short enough to fit beside the axis: 0.5, 20, 2e-4, 1.2e-3."""
+    text = f"{value:g}"
+    return text if len(text) <= MAX_TICK else f"{value:.1e}".replace(".0e", "e").replace("e-0", "e-")
 
 
 def find_ticks(low: float, high: float) -> list[float]:
