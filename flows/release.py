@@ -12,10 +12,11 @@ from enginehouse.artifact import RecordUnreadable, Workspace, fingerprint, flatt
 from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineMismatch, Unavailable
-from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.evaluate.fit import check_fit
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult, judge
+from enginehouse.prepare.record import Pack
+from enginehouse.recipe import Recipe
 from enginehouse.road import Road
 from flows.road import score_engine
 from flows.run import Run
@@ -91,10 +92,10 @@ def score_champion(run: Run, target: Target) -> Scorecard | str:
     if champion.tags.get("release") == run.release:
         return "it is the champion itself"
     try:
-        card = Scorecard.from_json(champion.tags["scorecard"])
-        engine = Engine.from_json(champion.tags["record"])
-        if card.pack == road.pack.identity and meets_rules(card, recipe.evaluate):
+        card = _read_card(champion)
+        if card and card.pack == road.pack.identity and meets_rules(card, recipe, road.pack):
             return card
+        engine = Engine.from_json(champion.tags.get("record", ""))
         restore_engine(engine, champion, run.registry, run.workspace)
         device = load_backend(target.backend).describe_run_device(engine.target)
         check_fit(engine, road.pack, device)  # before a task fails on it
@@ -107,12 +108,20 @@ def score_champion(run: Run, target: Target) -> Scorecard | str:
     return scores.test
 
 
-def meets_rules(card: Scorecard, config: EvaluateConfig) -> bool:
-    """Whether an operating point was fixed by these rules; without one there is none to compare."""
-    point = card.point
-    if point is None or not config.good_class:
-        return point is None
-    return point.rules == config.operating and point.good == config.good_class
+def _read_card(version: Version) -> Scorecard | None:
+    """What an engine scored when it was registered; None where this code cannot read it."""
+    try:
+        return Scorecard.from_json(version.tags.get("scorecard", ""))
+    except RecordUnreadable:
+        return None
+
+
+def meets_rules(card: Scorecard, recipe: Recipe, pack: Pack) -> bool:
+    """Whether an operating point was fixed by a recipe's rules, or none where they name no good."""
+    point, good = card.point, recipe.evaluate.name_good(pack.preparation)
+    if point is None:
+        return not good
+    return point.rules == recipe.evaluate.operating and point.good == good
 
 
 def restore_engine(

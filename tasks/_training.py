@@ -21,7 +21,7 @@ from tasks.registry import Point, Registry, TrainingRun, read_machine
 
 SEND_EVERY = 2.0  # seconds
 MACHINE_EVERY = 10.0  # seconds between two looks at processor, memory and GPU
-LAST_WAIT = 60.0  # seconds that the end of training waits for MLflow
+LAST_WAIT = 20.0  # seconds for MLflow at the end; a worker of Prefect kills 30 after a cancel
 
 
 def watch_training(state: Path, recipe: str, data: str, warn: Callable[[str], None]) -> Watch:

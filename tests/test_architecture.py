@@ -74,6 +74,18 @@ def test_no_python_under_mlflow() -> None:
     assert not list((ROOT / "mlflow").rglob("*.py")), "it would shadow the package of that name"
 
 
+def test_only_the_registry_speaks_mlflow() -> None:
+    behind = {"_mlflow.py", "_mlflow_model.py", "_mlflow_runs.py", "registry.py", "served.py"}
+    spoken = re.compile(r"^ *(import|from) (mlflow|tasks\._mlflow)", re.MULTILINE)
+    speakers = {
+        path.relative_to(ROOT).as_posix()
+        for top in CODE
+        for path in (ROOT / top).rglob("*.py")
+        if spoken.search(path.read_text())
+    }
+    assert speakers == {f"tasks/{name}" for name in behind}
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_stages_never_import_a_stage_function(stage: str) -> None:
     others = {f"enginehouse.{name}.{name}" for name in STAGES if name != stage}

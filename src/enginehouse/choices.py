@@ -34,12 +34,15 @@ class Choice:
     Args:
         folder: the choices folder.
         every: a further value, which stands for all of the folder's choices.
+        fact: the one name in a choice's module that those use who get this field; a key then
+            holds its value, and not the code and the libraries behind the choice.
     """
 
-    def __init__(self, folder: str, every: str | None = None) -> None:
+    def __init__(self, folder: str, every: str | None = None, fact: str | None = None) -> None:
         assert folder in FOLDERS, folder
         self.folder = folder
         self.every = every
+        self.fact = fact
 
 
 def list_choices(folder: str) -> dict[str, str]:
@@ -74,13 +77,31 @@ def suggest(name: str, known: Any) -> str:
 
 
 def iter_choices(model: BaseModel) -> Iterator[tuple[str, str]]:
-    """Every (folder, name) that a config or record names, nested models included."""
+    """Every (folder, name) whose code a config or record calls for, nested models included."""
+    for choice, value in _iter_named(model):
+        if choice.fact is None:
+            names = list_choices(choice.folder) if value == choice.every else (value,)
+            yield from ((choice.folder, each) for each in names)
+
+
+def read_facts(model: BaseModel) -> dict[str, str]:
+    """Of the other choices that a config or record names: dotted name of the fact to its value."""
+    return {
+        f"{find_choice(choice.folder, value)}.{choice.fact}": str(
+            getattr(load_choice(choice.folder, value), choice.fact)
+        )
+        for choice, value in _iter_named(model)
+        if choice.fact is not None
+    }
+
+
+def _iter_named(model: BaseModel) -> Iterator[tuple[Choice, str]]:
+    """Every choice that a config or record makes, and the value of its field."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         for note in field.metadata:
             if isinstance(note, Choice) and value is not None:
-                names = list_choices(note.folder) if value == note.every else (value,)
-                yield from ((note.folder, each) for each in names)
+                yield note, value
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, BaseModel):
-                yield from iter_choices(item)
+                yield from _iter_named(item)

@@ -31,7 +31,7 @@ from enginehouse.artifact import (
     never,
     silent,
 )
-from enginehouse.choices import find_choice, iter_choices
+from enginehouse.choices import find_choice, iter_choices, read_facts
 from enginehouse.code_digest import digest_modules, find_libraries
 from enginehouse.store import Store
 
@@ -70,17 +70,15 @@ class Job:
 
     def parts(self) -> dict[str, Any]:
         """What the key is made of, by name, so that two keys can be compared."""
-        choices = {
-            choice
-            for model in (self.config, *self.inputs.values())
-            for choice in iter_choices(model)
-        }
+        models = (self.config, *self.inputs.values())
+        choices = {choice for model in models for choice in iter_choices(model)}
+        facts = {name: value for model in models for name, value in read_facts(model).items()}
         module = self.stage.function.__module__
         modules = [module, *(find_choice(*choice) for choice in sorted(choices))]
         return {
             "stage": self.stage.name,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
-            "code": digest_modules(module, choices),
+            "code": digest_modules(module, choices) | facts,
             "libraries": find_libraries(modules),
             "config": canonical(self.config),
             "inputs": {name: record.identity for name, record in self.inputs.items()},

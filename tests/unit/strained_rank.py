@@ -24,10 +24,10 @@ class Strained(torch.nn.Module):
     """A small CNN that breaks in one rank, from some training call on or for so many pictures.
 
     Args:
-        how: `nan` gives logits that are NaN, `oom` fails as a full device does, `wait` waits for
-            the file $STRAINED_GATE, `fine` does nothing.
+        how: `nan` gives logits that are NaN, `oom` fails as a full device does (`oom_scoring` in
+            evaluation mode), `wait` waits for the file $STRAINED_GATE, `fine` does nothing.
         rank: which one; alone, a process is rank 0.
-        limit: calls in training (`nan`, `wait`) or pictures at once (`oom`) that go well.
+        limit: calls in training (`nan`, `wait`) or pictures at once (both `oom`) that go well.
     """
 
     def __init__(self, num_classes: int, how: str, rank: int, limit: int) -> None:
@@ -43,17 +43,18 @@ class Strained(torch.nn.Module):
             torch.nn.Flatten(),
             torch.nn.Linear(32, num_classes),
         )
+        self.register_buffer("kept", torch.zeros(1))  # as norms have, for processes to agree on
         self.how = how if rank == int(os.environ.get("RANK", "0")) else "fine"
         self.limit = limit
         self.calls = 0
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.layers(pictures)
+        if self.how == ("oom" if self.training else "oom_scoring") and len(pictures) > self.limit:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
         if not self.training:
             return logits
         self.calls += 1
-        if self.how == "oom" and len(pictures) > self.limit:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
         if self.how == "wait" and self.calls > self.limit:
             while not Path(os.environ["STRAINED_GATE"]).exists():
                 time.sleep(0.01)

@@ -269,6 +269,20 @@ def test_when_training_is_killed_nobody_goes_on_reading() -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+UNAIDED = """
+import numpy as np, psutil
+from enginehouse.train.reader import Reader
+from tests.unit.odd_pictures import Fine
+
+assert len(list(Reader(Fine(), 0, pinned=False).read([np.array([0, 1])]))) == 1
+assert not psutil.Process().children()
+"""
+
+
+def test_reading_here_starts_no_process() -> None:
+    subprocess.run([sys.executable, "-c", UNAIDED], check=True, timeout=60)
+
+
 def test_an_error_in_another_process_is_told_as_it_is() -> None:
     reader = Reader(Broken(), 1, pinned=False)
     with pytest.raises(RuntimeError, match="the disk said no"):

@@ -130,6 +130,24 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path: Path, spoil
     assert "begins anew" in told[-1]
 
 
+def test_damaged_ones_take_no_place_from_what_is_saved_after_them(tmp_path: Path) -> None:
+    for path in save_some(tmp_path, 50, 60):
+        cut(path)
+    checkpoints = Checkpoints(tmp_path, ORIGIN)
+    assert checkpoints.load(lambda message: None) is None
+    saved = [checkpoints.save(step, make_state().capture()) for step in (1, 2)]
+    assert sorted(tmp_path.iterdir()) == saved
+
+
+def test_the_one_that_is_gone_on_from_stays_until_there_are_two_more(tmp_path: Path) -> None:
+    good, damaged = save_some(tmp_path, 5, 60)
+    cut(damaged)
+    checkpoints = Checkpoints(tmp_path, ORIGIN)
+    assert checkpoints.load(lambda message: None) is not None
+    first = checkpoints.save(6, make_state().capture())
+    assert sorted(tmp_path.iterdir()) == [good, first]
+
+
 def test_the_warning_about_damage_outlives_what_is_taken_up(tmp_path: Path) -> None:
     _, second = save_some(tmp_path, 5, 6)
     cut(second)

@@ -173,6 +173,63 @@ def test_several_labels_are_joined_with_plus(tmp_path: Path) -> None:
     assert found["1.png"] == ["pit", "scratch"]
 
 
+def test_labels_may_be_joined_in_any_order(tmp_path: Path) -> None:
+    data = Data(tmp_path)
+    for number in range(2):
+        data.put(f"{number}.png")
+    data.put("labels.csv", "file,label\n0.png,pit\n1.png,scratch\n")
+    put_sheet(data, "corrections-1.xlsx", [("0.png", "pit", "scratch+pit")])
+    again = [("0.png", "pit+scratch", "pit+scratch"), ("1.png", "scratch", "scratch")]
+    put_sheet(data, "corrections-2.xlsx", again)  # as it is made of the corrected data
+    made = data.ingest(problem="multi_label")
+    assert list_errors(made) == []
+    assert made.pictures["labels"][0].tolist() == ["pit", "scratch"]
+    put_sheet(data, "corrections-3.xlsx", [("0.png", "pit+scratch", "scratch")])
+    made = data.ingest(problem="multi_label")
+    assert list_errors(made) == []
+    assert made.pictures["labels"][0].tolist() == ["scratch"]
+
+
+def test_a_corrected_copy_is_not_joined_with_the_folder_of_another(tmp_path: Path) -> None:
+    data = Data(tmp_path)
+    data.put_classes("pit", "scratch")
+    copies = ["pit/twice.png", "scratch/twice.png"]
+    for path in copies:
+        data.put(path, (data.folder / "pit/0.png").read_bytes() + b"\0")
+    (data.folder / "pit/0.png").unlink()
+    both = "pit+scratch"
+    put_sheet(data, "corrections.xlsx", [(copies[0], both, "pit"), (copies[1], both, both)])
+    alone = data.ingest(problem="multi_label")
+    assert list_errors(alone) == []
+    assert alone.reasons == dict.fromkeys(copies, "label conflict")
+    put_sheet(data, "corrections.xlsx", [(path, both, "pit") for path in copies])
+    alike = data.ingest(problem="multi_label")
+    assert alike.record.num_errors == alike.record.num_quarantined == 0
+    found = dict(zip(alike.pictures["path"], alike.pictures["labels"], strict=True))
+    assert [found[path].tolist() for path in copies] == [["pit"], ["pit"]]
+
+
+def test_every_sheet_of_a_workbook_counts(data: Data) -> None:
+    put_sheet(data, "corrections.xlsx", [("pit/0.png", "pit", "good")])
+    book = openpyxl.load_workbook(data.folder / "corrections.xlsx")
+    more = book.create_sheet("by the night shift")
+    more.append(list(HEADER))
+    more.append(["pit/1.png", "pit", "good", hash_of(data, "pit/1.png")])
+    stream = io.BytesIO()
+    book.save(stream)
+    data.put("corrections.xlsx", stream.getvalue())
+    made = data.ingest()
+    assert (made.labels["pit/0.png"], made.labels["pit/1.png"]) == ("good", "good")
+
+
+def test_the_same_answer_before_and_after_its_contrary_is_an_error(data: Data) -> None:
+    for number, (given, label) in enumerate([("pit", "good"), ("good", "pit"), ("pit", "good")]):
+        put_sheet(data, f"corrections-{number}.xlsx", [("pit/0.png", given, label)])
+    ((reason, file, _, detail),) = list_errors(data.ingest())
+    assert (reason, file) == ("correction in a circle", "corrections-1.xlsx")
+    assert "which came last cannot be told" in detail
+
+
 @pytest.mark.parametrize(
     ("rows", "reason", "place", "words"),
     [

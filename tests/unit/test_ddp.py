@@ -81,6 +81,17 @@ def test_memory_that_runs_out_in_one_process_restarts_both(pack: Pack, folder: P
     assert "memory ran out with 8 pictures at once" in str(warning)
 
 
+def test_memory_that_runs_out_in_scoring_is_a_matter_of_one_process(
+    pack: Pack, folder: Path
+) -> None:
+    alone = fit(folder, pack, "fine-0-0", 1)
+    model = fit(folder, pack, "oom_scoring-0-4", 2)
+    assert_alike(folder, alone, model)
+    warnings: Any = model.notes["warnings"]
+    assert warnings
+    assert all("in scoring" in each for each in warnings)
+
+
 def test_a_loss_that_is_no_number_in_one_process_is_told_by_it(pack: Pack, folder: Path) -> None:
     with pytest.raises(NonFiniteLoss, match=r"epoch 1 \(step 2, ") as caught:
         fit(folder, pack, "nan-1-1", 2)

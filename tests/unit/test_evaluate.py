@@ -133,6 +133,19 @@ def test_slices_are_cut_by_columns_of_the_index(
         score(folder, engine, pack, device, slices=("modes",))
 
 
+def test_a_scorecard_for_a_tag_does_not_grow_with_the_classes(
+    folder: Path, engine: Engine, device: Device
+) -> None:
+    pack = seal_pack(folder, ANSWERS, LABELS)
+    _, card = score(folder, engine, pack, device, good_class="red")
+    short = card.shorten()
+    assert short.outcome is not None and card.outcome is not None
+    assert short.outcome.escapes == card.outcome.escapes is not None
+    assert "green" in card.outcome.escapes_by_class
+    told = short.model_dump(exclude={"classes"})
+    assert "green" not in str(told) and "blue" not in str(told)
+
+
 def test_a_scorecard_comes_back_from_its_text(folder: Path, engine: Engine, device: Device) -> None:
     pack = seal_pack(folder, [0] * 4 + [1] * 4)
     for card in score(folder, engine, pack, device, good_class="red"):
@@ -276,5 +289,5 @@ def test_index_that_does_not_fit_the_array_is_a_data_error(
 ) -> None:
     pack = seal_pack(folder, ANSWERS)
     wrong = pack.model_copy(update={"counts": {**pack.counts, "val": 9}})
-    with pytest.raises(DataError, match="lists 8 rows of val; its array holds 9"):
+    with pytest.raises(DataError, match="lists 8 rows of val; its shards hold 9"):
         evaluate(engine, wrong, device, EvaluateConfig(), open_workspace(folder))

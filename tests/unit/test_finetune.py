@@ -125,12 +125,13 @@ def test_frozen_parts_learn_from_the_unfreeze_epoch_on() -> None:
         assert net.get_submodule("1").training
 
 
+@pytest.mark.parametrize("fields", [{}, {"optimizer": "sgd", "learning_rate": 0.02}])
 def test_unfreezing_shows_in_the_weights(
-    train_and_read: Trainer, start: dict[str, torch.Tensor]
+    train_and_read: Trainer, start: dict[str, torch.Tensor], fields: dict[str, Any]
 ) -> None:
     policy = {"frozen": ("0.*", "1.*"), "unfreeze_epoch": 2}
     # Of two epochs the second is the better one here, and is kept.
-    after = train_and_read(finetune=policy)
+    after = train_and_read(finetune=policy, **fields)
     assert {"0.weight", "1.weight", "1.running_mean"} <= find_moved(start, after)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from enginehouse.errors import RecipeError
 from enginehouse.evaluate.intervals import (
@@ -129,6 +130,14 @@ def test_class_limit_is_stricter_than_the_whole() -> None:
     assert limited.escapes.num == 0
     unheld = fix(answer([0.1, 0.9], [GOOD, PIT]), class_limits={"scratch": 0})
     assert unheld.escapes.num == 0
+
+
+def test_a_class_limit_that_binds_little_is_said_and_one_that_binds_nothing_refused() -> None:
+    answers = answer([0.1, 0.4, 0.9], [GOOD, PIT, SCRATCH])
+    _, notes = find_point(answers, OperatingConfig(class_limits={"pit": 0.99}))
+    assert "0 of 1 pit pictures of validation pass (limit 0.99: 0)" in " ".join(notes)
+    with pytest.raises(ValidationError, match="less than 1"):
+        OperatingConfig(class_limits={"pit": 1})
 
 
 def test_without_a_good_class_or_without_defects_there_is_no_point() -> None:

@@ -20,10 +20,15 @@ from enginehouse.artifact import Workspace
 from enginehouse.choices import load_choice
 from enginehouse.errors import RecipeError
 from enginehouse.export.export import ExportConfig, export
-from enginehouse.ingest.record import DataVersion
+from enginehouse.ingest.ingest import IngestConfig, ingest
+from enginehouse.ingest.record import DataVersion, Manifest
+from enginehouse.prepare.config import PrepareConfig
+from enginehouse.prepare.prepare import prepare
 from enginehouse.recipe import Recipe, check_recipe
+from enginehouse.stage import Job, Stage
 from enginehouse.train.config import LossConfig
 from enginehouse.train.loss import check_loss
+from enginehouse.validate.validate import ValidateConfig, validate
 from tests.unit.tiny_pack import CLASSES, TINY, draw, open_workspace, seal_pack, train_tiny
 
 SINGLE: Any = load_choice("problems", "single_label")
@@ -151,3 +156,29 @@ def test_tiles_are_refused_where_a_picture_may_bear_several_labels() -> None:
         RecipeError, match=r"prepare\.tiles does not go with the problem multi_label"
     ):
         check_recipe(recipe)
+
+
+def test_reading_labels_does_not_hang_on_what_a_network_makes_of_them() -> None:
+    data = DataVersion(digest="d")
+    manifest = Manifest(
+        format="csv",
+        problem="multi_label",
+        classes=("pit",),
+        labels=("pit",),
+        label_ids={},
+        good="",
+        num_rows=1,
+        num_boxes=0,
+        num_quarantined=0,
+        num_errors=0,
+    )
+    jobs = [
+        Job(Stage.of(ingest), "r/ingest", IngestConfig(problem="multi_label"), {"data": data}),
+        Job(Stage.of(validate), "r/validate", ValidateConfig(), {"manifest": manifest}),
+        Job(Stage.of(prepare), "r/prepare", PrepareConfig(), {"manifest": manifest}),
+    ]
+    for job in jobs:
+        parts = job.parts()
+        assert not {"torch", "torchmetrics"} & parts["libraries"].keys()
+        named = {n: v for n, v in parts["code"].items() if n.startswith("enginehouse.problems.")}
+        assert named == {"enginehouse.problems.multi_label.SEVERAL_LABELS": "True"}

@@ -93,6 +93,16 @@ def test_compiled_training_learns_the_same(pack: Pack, folder: Path) -> None:
         assert torch.allclose(value.float(), compiled[name].float(), atol=5e-3), name
 
 
+def test_what_was_compiled_before_changes_nothing(pack: Pack, folder: Path) -> None:
+    """Torch compiles a function for so many networks, and then no more."""
+    limit = torch._dynamo.config.patch(recompile_limit=3, fail_on_recompile_limit_hit=True)
+    with limit:
+        first, again = (
+            train_tiny(folder, pack, epochs=1, speed={"compile": True}) for _ in range(2)
+        )
+    assert again.files == first.files
+
+
 def test_parts_of_a_batch_add_up_to_the_whole(pack: Pack, folder: Path) -> None:
     model = {"family": "tiny", "name": "tiny_cnn", "norm": "group"}  # BatchNorm sees the parts
     whole = read_weights(train_tiny(folder, pack, epochs=1, model=model), folder)

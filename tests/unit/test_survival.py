@@ -22,6 +22,7 @@ from enginehouse.store import Store
 from enginehouse.train.batches import Batch
 from enginehouse.train.ema import make_average
 from enginehouse.train.network import WEIGHTS
+from enginehouse.train.optimizer import make_optimizer, set_rate
 from enginehouse.train.record import TrainedModel
 from enginehouse.train.splits import read_split
 from enginehouse.train.state import Progress, State
@@ -279,7 +280,8 @@ class Bench:
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 3))
         average = make_average(net, 0.9)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+        optimizer = make_optimizer(net, tiny_config(optimizer="sgd"))
+        set_rate(optimizer, 0.01)
         state = State(net, net, optimizer, scaler, average, Progress(micro_batch=8))
         split = read_split(pack, "train", open_workspace(folder))
         rows = np.arange(8)
@@ -319,6 +321,21 @@ def test_a_step_that_the_scaler_skips_is_no_step_and_no_nan(pack: Pack, folder: 
     assert not any(map(torch.equal, before, state.net.parameters()))
 
 
+def test_a_first_step_that_is_skipped_leaves_no_momentum(pack: Pack, folder: Path) -> None:
+    bench = Bench.build(pack, folder, torch.amp.GradScaler("cpu", init_scale=2.0**127))
+    usual = Bench.build(pack, folder, torch.amp.GradScaler("cpu", enabled=False))
+    torch.use_deterministic_algorithms(True)  # then fresh memory is filled with NaN
+    try:
+        while not bench.take().updated:
+            pass
+        usual.take()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    nets = (bench.stepper.state.net, usual.stepper.state.net)
+    for found, expected in zip(*(net.parameters() for net in nets), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_gradients_that_fit_no_scale_are_an_error(pack: Pack, folder: Path) -> None:
     stubborn = torch.amp.GradScaler("cpu", init_scale=2.0**127, backoff_factor=0.99999)
     bench = Bench.build(pack, folder, stubborn)
@@ -337,3 +354,18 @@ def test_a_picture_that_is_no_number_is_named_alone(pack: Pack, folder: Path) ->
     assert all(map(torch.equal, before, bench.stepper.state.net.parameters()))
     bench.batch.inputs[5] = 0
     assert bench.take().updated
+
+
+def test_the_look_takes_as_many_parts_as_the_step_did(pack: Pack, folder: Path) -> None:
+    """In every process: norms that agree among them wait in each part for all."""
+    bench = Bench.build(pack, folder, torch.amp.GradScaler("cpu", enabled=False))
+    bench.stepper.world = World(1, 2, torch.device("cpu"))
+    bench.stepper.state.progress.micro_batch = 2
+    whole = bench.batch  # of five pictures the other process has three, which makes two parts
+    bench.batch = Batch(whole.inputs[:2], whole.targets[:2], whole.rows[:2], whole.split, 5)
+    bench.batch.inputs[0] = torch.inf
+    calls = []
+    bench.stepper.state.net.register_forward_hook(lambda *_: calls.append(1))
+    with pytest.raises(NonFiniteLoss, match=r"pictures train-0\.png\."):
+        bench.take()
+    assert len(calls) == 2 + 2

@@ -15,6 +15,7 @@ from enginehouse.answer.record import Answers
 from enginehouse.artifact import Config, Workspace
 from enginehouse.errors import DataError
 from enginehouse.preparation import fold_scores
+from enginehouse.prepare.index import read_index
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import open_pictures
 from enginehouse.problem import Probabilities
@@ -55,19 +56,13 @@ def answer(model: TrainedModel, pack: Pack, config: AnswerConfig, here: Workspac
     theirs = (model.classes, model.preparation, model.problem)
     if theirs != (pack.classes, pack.preparation, pack.problem):
         raise DataError("This network was not trained on this pack.", "Train it again.")
-    index = pd.read_parquet(here.path(pack, "index.parquet"))
-    index = index[index["split"] == config.split].sort_values("row").reset_index(drop=True)
-    if index.empty:
-        raise DataError(
-            f"The split {config.split} holds no pictures.",
-            "Add data, or give that split a larger share in the recipe.",
-        )
+    index = read_index(pack, config.split, here)
     rows, folded = [], []
     probabilities = _run(model, pack, config.split, here)
     for path, windows in index.groupby("path", sort=False):
         scores = probabilities[windows.index.to_numpy()]
         folded.append(fold_scores(scores, pack.classes, pack.preparation.good))
-        rows.append({"path": path, "given": _list_given(windows, pack)})
+        rows.append({"path": path, "given": _list_given(windows.iloc[0], pack)})
     np.save(here.scratch / "predictions.npy", np.stack(folded))
     pd.DataFrame(rows).to_parquet(here.scratch / "index.parquet", index=False)
     return Answers(
@@ -97,11 +92,8 @@ def _run(model: TrainedModel, pack: Pack, split: str, here: Workspace) -> Probab
     return answered
 
 
-def _list_given(windows: pd.DataFrame, pack: Pack) -> list[int]:
-    """The class indices that a picture bears, from its rows in the pack."""
-    first: Any = windows.iloc[0]
-    if "class_indices" in windows:
-        borne = {int(each) for row in windows["class_indices"] for each in row}
-        found = [pack.classes.index(pack.preparation.good)] if pack.preparation.tiles else []
-        return sorted(borne - set(found)) or found
+def _list_given(first: pd.Series[Any], pack: Pack) -> list[int]:
+    """The class indices that a picture bears, from its first row in the pack."""
+    if "class_indices" in first:  # never with tiles
+        return [int(each) for each in first["class_indices"]]
     return [int(first["picture_index"] if pack.preparation.tiles else first["class_index"])]

@@ -33,15 +33,6 @@ def find_head(net: torch.nn.Module) -> str:
     return found
 
 
-def count_logits(net: torch.nn.Module) -> int:
-    """How many classes the head tells apart."""
-    import torch
-
-    head = net.get_submodule(find_head(net))
-    assert isinstance(head, torch.nn.Linear | torch.nn.Conv2d)
-    return head.out_features if isinstance(head, torch.nn.Linear) else head.out_channels
-
-
 def replace_head(net: torch.nn.Module, dropout: float, hidden: int) -> None:
     """Put dropout before the head, and a hidden layer with ReLU (0 units: none).
 

@@ -11,7 +11,6 @@ from enginehouse.artifact import Workspace
 from enginehouse.build.record import Engine
 from enginehouse.choices import load_choice
 from enginehouse.engine import Pictures, Probabilities, open_engine, run_in_batches
-from enginehouse.errors import DataError
 from enginehouse.evaluate.record import Split
 from enginehouse.evaluate.units import Answers
 from enginehouse.preparation import fold_scores
@@ -22,30 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Change = Callable[[Pictures, slice], Pictures]
-
-
-def read_index(pack: Pack, split: Split, here: Workspace) -> pd.DataFrame:
-    """The rows of a split, in the order of its array.
-
-    Raises:
-        DataError: the split is empty, or the index does not fit the pictures.
-    """
-    import pandas as pd
-
-    index = pd.read_parquet(here.path(pack, "index.parquet"))
-    rows = index[index["split"] == split].sort_values("row").reset_index(drop=True)
-    if len(rows) == 0:
-        raise DataError(
-            f"The split {split} holds no pictures.",
-            "Add data, or give that split a larger share in the recipe.",
-        )
-    if rows["row"].tolist() != list(range(pack.counts[split])):
-        raise DataError(
-            f"The pack's index lists {len(rows)} rows of {split}; its array holds "
-            f"{pack.counts[split]}.",
-            "Prepare the data again.",
-        )
-    return rows
 
 
 def list_pictures(index: pd.DataFrame, pack: Pack) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from enginehouse.artifact import Config
 from enginehouse.evaluate.point import OperatingConfig
+from enginehouse.preparation import Preparation
 
 
 class MaskingConfig(Config):
@@ -48,6 +49,10 @@ class EvaluateConfig(Config):
         description="Further slices, out of paths: name to a regular expression with one group, "
         "as camera: '(?:^|/)(cam[0-9]+)_'.",
     )
+
+    def name_good(self, preparation: Preparation) -> str:
+        """The class that means a good part, or ""."""
+        return self.good_class or preparation.good
 
     @model_validator(mode="after")
     def _check_patterns(self) -> EvaluateConfig:

@@ -16,7 +16,7 @@ from enginehouse.build.record import Engine
 from enginehouse.choices import load_choice, suggest
 from enginehouse.engine import Device, Pictures, Probabilities
 from enginehouse.errors import EngineMismatch, RecipeError
-from enginehouse.evaluate.answers import list_pictures, make_answers, read_index, run_split
+from enginehouse.evaluate.answers import list_pictures, make_answers, run_split
 from enginehouse.evaluate.config import EvaluateConfig, MaskingConfig
 from enginehouse.evaluate.defects import score_defects
 from enginehouse.evaluate.fit import check_fit
@@ -28,6 +28,7 @@ from enginehouse.evaluate.point import OperatingPoint
 from enginehouse.evaluate.record import ClassScores, DefectScores, Masked, Scorecard, Split
 from enginehouse.evaluate.slices import cut_slices, score_slices
 from enginehouse.evaluate.units import Answers
+from enginehouse.prepare.index import read_index
 from enginehouse.prepare.record import Pack
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _find_good(config: EvaluateConfig, pack: Pack) -> str:
                 f"{field} {name!r} is none of the classes {', '.join(pack.classes)}.",
                 f"Name one of them{suggest(name, pack.classes)}.",
             )
-    good = config.good_class or pack.preparation.good
+    good = config.name_good(pack.preparation)
     if good in config.operating.class_limits:
         raise RecipeError(
             f"operating.class_limits names {good}, the good class, which cannot escape.",

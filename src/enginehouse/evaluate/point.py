@@ -47,7 +47,7 @@ class OperatingConfig(Config):
         description="Largest share of the defective pictures (or parts) of validation that may "
         "pass as good. Of few, none may: 0.01 of 30 is less than one.",
     )
-    class_limits: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+    class_limits: dict[str, Annotated[float, Field(ge=0, lt=1)]] = Field(
         {},
         description="Stricter limits for single defect classes, by name: 0 lets none of them pass.",
     )

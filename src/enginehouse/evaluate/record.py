@@ -48,6 +48,10 @@ class Outcome(Config):
     escapes_at: tuple[TradeOff, ...]
     overkill_at: tuple[TradeOff, ...]
 
+    def shorten(self) -> Outcome:
+        """Without what is told by class."""
+        return self.model_copy(update={"escapes_by_class": {}, "escapes_at": ()})
+
 
 class ClassScores(Config):
     """How well one class is told; a number is None where nothing of the class occurs.
@@ -199,5 +203,9 @@ class Scorecard(Record):
     def shorten(self) -> Scorecard:
         """Without what grows with classes and slices: for a tag of the registry."""
         return self.model_copy(
-            update={"class_scores": {}, "confusion": (), "masked": None, "slices": ()}
+            update={
+                **{"class_scores": {}, "confusion": (), "masked": None, "slices": ()},
+                **{"pictures": self.pictures and self.pictures.shorten()},
+                **{"parts": self.parts and self.parts.shorten()},
+            }
         )

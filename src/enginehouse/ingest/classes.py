@@ -34,7 +34,7 @@ class Rule:
     def label(self, labelled: Labelled) -> str:
         """The class of one picture; "" where nothing is said of it."""
         if labelled.labels:
-            return JOINT.join(self._sort(labelled.labels))
+            return JOINT.join(self.sort(labelled.labels))
         if not self.boxed:
             return ""
         boxes = _find_meant(labelled.boxes)
@@ -44,7 +44,7 @@ class Rule:
             return self.defect
         if self.image_class == "majority":
             return self._find_commonest(boxes)
-        return JOINT.join(self._sort(box.label or self.defect for box in boxes))
+        return JOINT.join(self.sort(box.label or self.defect for box in boxes))
 
     def list_labels(self, labelled: Labelled) -> tuple[str, ...]:
         """All that one picture bears, where that may be several labels, in index order.
@@ -55,7 +55,7 @@ class Rule:
         said = {*labelled.labels, *(shown - {self.good})}
         if not said and self.boxed:
             said = {self.good}
-        return tuple(self._sort(said))
+        return tuple(self.sort(said))
 
     def order(self, occurring: Collection[str]) -> tuple[str, ...]:
         """Classes of whole pictures in index order.
@@ -76,7 +76,8 @@ class Rule:
 
         return tuple(sorted(set(occurring) - {""}, key=rank))
 
-    def _sort(self, labels: Iterable[str]) -> list[str]:
+    def sort(self, labels: Iterable[str]) -> list[str]:
+        """Labels in index order, each once."""
         places = {label: place for place, label in enumerate(self.vocabulary)}
         return sorted(set(labels), key=lambda label: (places.get(label, len(places)), label))
 

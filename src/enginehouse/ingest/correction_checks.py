@@ -54,6 +54,10 @@ class Checker:
         allowed = self.several and len(parts) > 1 and all(part in self.labels for part in parts)
         return tuple(dict.fromkeys(self.labels[part] for part in parts)) if allowed else ()
 
+    def spell(self, label: str) -> str:
+        """An answer in the spelling of `Selection.spell`, whatever the order of joined labels."""
+        return text_of(JOINT.join(self.selection.rule.sort(self.split(label)))) or label
+
     def find_fault(self, row: Row) -> Finding | None:
         """Why a row cannot be used."""
         path = self.paths.get(row.path)

@@ -54,16 +54,22 @@ def read_rows(files: Files, sheet: str) -> tuple[list[Row], list[Finding]]:
         tables = _open(sheet, content)
     except DataError as error:
         return [], [Finding("error", "unreadable corrections", sheet, error.message, error.remedy)]
-    for lines in tables:
-        for start, (_, cells) in enumerate(lines[:SEARCHED_ROWS]):
-            names = [text_of(cell).lower() for cell in cells]
-            if set(READ) <= set(names):
-                places = {name: names.index(name) for name in READ}
-                return _read_lines(sheet, lines[start + 1 :], places)
+    read = [_read_lines(sheet, *found) for lines in tables if (found := _find_header(lines))]
+    if read:
+        return [row for rows, _ in read for row in rows], [f for _, faults in read for f in faults]
     detail = f"{sheet} has no header with the columns {', '.join(READ)} of such a sheet."
     remedy = "Take those columns from the sheet that enginehouse label-errors makes. If it is a "
     remedy += "label table, give it a name that does not begin with corrections."
     return [], [Finding("error", "unreadable corrections", sheet, detail, remedy)]
+
+
+def _find_header(lines: Sequence[Line]) -> tuple[Sequence[Line], dict[str, int]] | None:
+    """The lines below the header, and column to index; None where there is no header."""
+    for start, (_, cells) in enumerate(lines[:SEARCHED_ROWS]):
+        names = [text_of(cell).lower() for cell in cells]
+        if set(READ) <= set(names):
+            return lines[start + 1 :], {name: names.index(name) for name in READ}
+    return None
 
 
 def _open(sheet: str, content: bytes) -> list[list[Line]]:

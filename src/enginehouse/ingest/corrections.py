@@ -90,7 +90,8 @@ def correct_labels(files: Files, sheets: Sequence[str], selection: Selection) ->
         if fault := checker.find_fault(row):
             faults.append(fault)
         else:
-            by_picture[checker.paths[row.path]].append(row)
+            spelt = replace(row, given=checker.spell(row.given), label=checker.spell(row.label))
+            by_picture[checker.paths[row.path]].append(spelt)
     corrected = Corrected()
     used: list[Row] = []
     for path, mine in by_picture.items():
@@ -126,11 +127,15 @@ def _follow(label: str, rows: Sequence[Row]) -> tuple[list[Row], Finding | None]
         return [], _say_two_answers(*pair)
     seen = [label]
     trail: list[Row] = []
+    told_twice = False
     left = [row for row in rows if row.label != row.given]
     while todo := [row for row in left if row.given == seen[-1]]:
         first = todo[0]
         if other := next((row for row in todo if row.label != first.label), None):
             return [], _say_two_answers(first, other)
+        told_twice = told_twice or len({row.file for row in todo}) > 1
+        if told_twice and first.label in seen:
+            return [], _say_circle(first)
         trail.append(first)
         seen.append(first.label)
         left = [row for row in left if row not in todo]
@@ -156,6 +161,13 @@ def _say_two_answers(one: Row, other: Row) -> Finding:
     detail = f"{one.path} has two answers: {one.label} in {one.file}, {one.place}, and "
     detail += f"{other.label} here."
     return make_fault("two answers", other, detail, "Remove one of the rows.")
+
+
+def _say_circle(row: Row) -> Finding:
+    """Which of the sheets that say the same came after this row, nobody knows."""
+    detail = f"{row.path} is corrected to {row.label} again, and away from it in several sheets; "
+    detail += "which came last cannot be told."
+    return make_fault("correction in a circle", row, detail, "Remove the rows that no longer hold.")
 
 
 def _say_used(sheets: Sequence[str], used: Sequence[Row]) -> list[Finding]:

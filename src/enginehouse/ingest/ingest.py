@@ -42,7 +42,7 @@ TABLES = ("manifest.parquet", "boxes.parquet", "quarantine.parquet", "findings.p
 class IngestConfig(Config):
     """How labels, classes, parts and times are read."""
 
-    problem: Annotated[str, Choice("problems")] = Field(
+    problem: Annotated[str, Choice("problems", fact="SEVERAL_LABELS")] = Field(
         "single_label",
         description="What a label is to the network. single_label: a picture is of one class; "
         "multi_label: it bears any number of labels.",

@@ -32,7 +32,7 @@ class Manifest(Record):
 
     Attributes:
         format: the label format that was read.
-        problem: what a label is to the network.
+        problem: what a label is to the network; of it, those who read this use SEVERAL_LABELS.
         classes: classes of whole pictures, in index order.
         labels: all labels that pictures or boxes bear or that were declared, in index order.
         label_ids: label to the id that the label file has for it, where it has one.
@@ -47,7 +47,7 @@ class Manifest(Record):
     schema_number: ClassVar[int] = 2
 
     format: str
-    problem: Annotated[str, Choice("problems")] = "single_label"
+    problem: Annotated[str, Choice("problems", fact="SEVERAL_LABELS")] = "single_label"
     classes: tuple[str, ...]
     labels: tuple[str, ...]
     label_ids: dict[str, int]

@@ -2,7 +2,7 @@
 
 The same pixels in the folders of two classes are no conflict then: there is no other way for
 folders to say that a picture shows both. Whatever else says two things of one picture is one, and
-so is a picture that is called good and something else.
+so is a picture that is called good and something else, or a copy whose label was corrected.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from enginehouse.correction_sheet import is_corrections
 from enginehouse.ingest.conflicts import find_copies, tell_conflicts
 from enginehouse.ingest.selection import Selection
 from enginehouse.ingest.tables import iter_rows
@@ -25,12 +26,14 @@ def settle_several(described: Path, selection: Selection) -> tuple[Selection, li
         described: table with the columns `path` and `pixels`.
         selection: of pictures that may bear several labels.
     """
-    copies = find_copies(described, selection.say)
-    conflicts: list[LeftOut] = []
-    if selection.by_folder:
-        selection = replace(selection, joined=_join(copies, selection))
-    else:
-        conflicts = tell_conflicts(copies, selection.say)
+    joint: list[list[str]] = []
+    torn: list[list[str]] = []
+    for paths in find_copies(described, selection.say):
+        # What a person said of one copy is not watered down by the folder of another.
+        by_hand = any(is_corrections(selection[path].file) for path in paths)
+        (joint if selection.by_folder and not by_hand else torn).append(paths)
+    conflicts = tell_conflicts(torn, selection.say)
+    selection = replace(selection, joined=_join(joint, selection))
     told = {item.file for item in conflicts}
     counts: Counter[str] = Counter()
     for (path,) in iter_rows(described, ["path"]):

@@ -42,6 +42,9 @@ def download(url: str, target: Path) -> Path:
                 draft.open("wb") as stream,
             ):
                 shutil.copyfileobj(answer, stream)
+                promised = answer.headers["Content-Length"]
+                if promised and stream.tell() < int(promised):  # to urllib that is no error
+                    raise OSError(f"it broke off after {stream.tell()} of {promised} bytes")
             draft.replace(target)
         except (OSError, http.client.HTTPException) as error:
             raise RecipeError(

@@ -91,7 +91,9 @@ def make_chart(title: str, series: Mapping[str, Series], mark: int, from_zero: b
 def _show_tick(value: float) -> str:
     """Short enough to fit beside the axis: 0.5, 20, 2e-4, 1.2e-3."""
     text = f"{value:g}"
-    return text if len(text) <= MAX_TICK else f"{value:.1e}".replace(".0e", "e").replace("e-0", "e-")
+    return (
+        text if len(text) <= MAX_TICK else f"{value:.1e}".replace(".0e", "e").replace("e-0", "e-")
+    )
 
 
 def find_ticks(low: float, high: float) -> list[float]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginehouse.choices import load_choice
+from enginehouse.prepare.index import read_index
 from enginehouse.prepare.shards import PackedPictures
 from enginehouse.problem import Probabilities, Targets
 from enginehouse.report.page import PageData
@@ -109,12 +110,9 @@ def _read(page: PageData, name: str, said: Probabilities, all_rows: bool) -> Sta
     Args:
         said: float32 [n, classes], of `all_rows` of the split or of those that count.
     """
-    import pandas as pd
-
     pack = page.road.pack
     split = read_split(pack, name, page.workspace)
-    index = pd.read_parquet(page.workspace.path(pack, "index.parquet"))
-    table = index[index["split"] == name].sort_values("row").iloc[split.rows]
+    table = read_index(pack, name, page.workspace).iloc[split.rows]
     return Statements(
         split=name,
         problem=pack.problem,

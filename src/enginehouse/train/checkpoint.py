@@ -34,9 +34,12 @@ class Checkpoints:
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
         self.folder = folder
         self.origin = dict(origin)
+        self._whole: list[Path] = []  # read or written here, so known to be; the newest first
 
     def save(self, step: int, content: Content) -> Path:
-        """Write a checkpoint; a reader sees the whole of it or nothing. Older ones go.
+        """Write a checkpoint; a reader sees the whole of it or nothing.
+
+        It and the whole one before stay; all others go, so that damaged ones take no place.
 
         Raises:
             OSError: it could not be written; those before are as they were.
@@ -59,8 +62,9 @@ class Checkpoints:
         finally:
             draft.unlink(missing_ok=True)
         _flush_folder(self.folder)
-        for old in self._list()[KEPT:]:
-            old.unlink()
+        self._whole = [path, *(each for each in self._whole if each != path)][:KEPT]
+        for other in set(self._list()) - set(self._whole):
+            other.unlink()
         return path
 
     def load(self, warn: Warn) -> Content | None:
@@ -79,6 +83,7 @@ class Checkpoints:
                 f"Train from the beginning: remove {self.folder}; or put the recipe and the data "
                 "back as they were.",
             )
+        self._whole = [path]
         return content
 
     def _list(self) -> list[Path]:

@@ -122,6 +122,7 @@ def score_validation(
 ) -> Scores:
     """How well the state does on validation, in parts as large as memory takes."""
     progress = state.progress
+    job.world.align(state.judged)  # not in a second try, which the other processes know nothing of
     while True:
         most = progress.score_batch or progress.micro_batch
         batches = job.feed.in_order(job.val, most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from enginehouse.errors import NonFiniteLoss
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
 
 
 def explain_nonfinite(
-    state: State, batch: Batch, dtype: torch.dtype, loss: float, grad_norm: float
+    state: State, batch: Batch, parts: int, dtype: torch.dtype, loss: float, grad_norm: float
 ) -> NonFiniteLoss:
     """The error to raise: the pictures, the first module with such an output, rate and scale.
 
     Args:
         state: before the step; the look runs its network once more.
         batch: of the step.
+        parts: how many it was taken in; norms that agree among processes meet in each.
         dtype: of the matrix products.
         loss, grad_norm: what the step came to.
     """
-    module, rows = _look(state, batch.inputs, dtype)
+    module, rows = _look(state.net, batch.inputs.tensor_split(parts), dtype)
     if not batch.inputs.isfinite().all():
         where = "the pictures themselves are no numbers"
     elif module is not None:
@@ -63,7 +65,9 @@ def _tell_rate(state: State) -> str:
     return f"learning rate {rate:g}{scale}"
 
 
-def _look(state: State, inputs: torch.Tensor, dtype: torch.dtype) -> tuple[str | None, list[int]]:
+def _look(
+    net: torch.nn.Module, parts: Sequence[torch.Tensor], dtype: torch.dtype
+) -> tuple[str | None, list[int]]:
     """Name of the first module, in order of execution, whose output is not finite, and the rows.
 
     The name is empty for the network itself, and None if all is finite. Rows are those whose
@@ -80,14 +84,11 @@ def _look(state: State, inputs: torch.Tensor, dtype: torch.dtype) -> tuple[str |
 
         return hook
 
-    hooks = [
-        module.register_forward_hook(watch(name)) for name, module in state.net.named_modules()
-    ]
-    parts = inputs.tensor_split(-(-len(inputs) // state.progress.micro_batch))
+    hooks = [module.register_forward_hook(watch(name)) for name, module in net.named_modules()]
+    device, enabled = parts[0].device.type, dtype != torch.float32
     try:
-        enabled = dtype != torch.float32
-        with torch.no_grad(), torch.autocast(inputs.device.type, dtype, enabled=enabled):
-            bad = torch.cat([~state.net(part).isfinite().all(dim=1) for part in parts])
+        with torch.no_grad(), torch.autocast(device, dtype, enabled=enabled):
+            bad = torch.cat([~net(part).isfinite().all(dim=1) for part in parts])
     finally:
         for each in hooks:
             each.remove()

@@ -21,9 +21,16 @@ def make_optimizer(net: torch.nn.Module, config: TrainConfig) -> torch.optim.Opt
         betas = (config.momentum, 0.999)
         return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=True)
     nesterov = config.momentum > 0
-    return torch.optim.SGD(
+    sgd = torch.optim.SGD(
         groups, config.learning_rate, momentum=config.momentum, nesterov=nesterov, fused=True
     )
+    if config.momentum > 0:
+        # Fused, it takes the buffers of all or of none, so what is frozen at first needs one from
+        # the beginning; and those that it makes itself stay unfilled where fp16 skips that step.
+        for group in sgd.param_groups:
+            for parameter in group["params"]:
+                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
 
 
 def find_rate(config: TrainConfig, epochs_done: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from enginehouse.train.memory import free_memory, halve, is_out_of_memory
 if TYPE_CHECKING:
     import torch
 
-    LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    from enginehouse.train.loss import LossFunction
 
 NUM_UNTRAINED = 32  # pictures
 NUM_OVERFIT = 8  # pictures; enough for BatchNorm, quick on a CPU

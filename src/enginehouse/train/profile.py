@@ -8,7 +8,7 @@ tracing costs time itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from enginehouse.train.batches import Batch, Feed
+    from enginehouse.train.loss import LossFunction
     from enginehouse.train.state import State
-
-    LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 NUM_WARM = 5
 NUM_TIMED = 10  # steps, and as many are traced after one that warms the profiler

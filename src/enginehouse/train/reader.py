@@ -67,13 +67,15 @@ class Reader:
         self._batches: list[Rows] = []
         self._coming: Iterator[torch.Tensor] = iter(())
         self._batch_bytes = 0
-        ahead: Any = {
-            "timeout": min(look_every, patience),
-            "prefetch_factor": AHEAD,
-            "persistent_workers": True,
-            "multiprocessing_context": start_server(),
-            "worker_init_fn": end_with_parent,
-        }
+        ahead: Any = {}
+        if num_workers:
+            ahead = {
+                "timeout": min(look_every, patience),
+                "prefetch_factor": AHEAD,
+                "persistent_workers": True,
+                "multiprocessing_context": start_server(),
+                "worker_init_fn": end_with_parent,
+            }
         self._loader: DataLoader[Any] = DataLoader(
             cast("Any", ByBatch(pictures)),  # no Dataset by type, as that would import torch here
             batch_sampler=cast("Any", self._batches),
@@ -81,7 +83,7 @@ class Reader:
             num_workers=num_workers,
             pin_memory=pinned,
             generator=torch.Generator(),  # for its own seeds, lest it draws from torch's
-            **(ahead if num_workers else {}),
+            **ahead,
         )
 
     def read(self, batches: Sequence[Rows]) -> Iterator[torch.Tensor]:

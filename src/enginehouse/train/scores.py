@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from enginehouse.train.batches import Batch
+    from enginehouse.train.loss import LossFunction
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ def score_network(
     batches: Iterable[Batch],
     dtype: torch.dtype,
     problem: str,
-    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    loss: LossFunction,
     world: World,
 ) -> tuple[Scores, torch.Tensor]:
     """Run a network in evaluation mode over a split, and score it by the rules of its problem.
 
     Args:
-        net: from float32 [n, 3, size, size] to logits [n, classes].
+        net: from float32 [n, 3, size, size] to logits [n, classes]; alike in all processes.
         batches: this process's part of the split, on the network's device.
         dtype: format of the matrix products; the loss is taken in float32.
         problem: name of the problem.
@@ -60,7 +61,6 @@ def score_network(
     import torch
 
     net.eval()
-    world.align(net)
     parts, truth = [], []
     with torch.inference_mode():
         for batch in batches:

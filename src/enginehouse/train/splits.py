@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from enginehouse.artifact import Workspace
 from enginehouse.choices import load_choice
-from enginehouse.errors import DataError
+from enginehouse.prepare.index import read_index
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import PackedPictures, open_pictures
 from enginehouse.problem import Targets
@@ -64,22 +64,7 @@ def read_split(pack: Pack, name: str, here: Workspace) -> Split:
         DataError: the split is empty, or index and pictures do not fit together.
         StoreError: the pack's bytes are gone or changed.
     """
-    import pandas as pd
-
-    pictures = open_pictures(pack, name, here)
-    index = pd.read_parquet(here.path(pack, "index.parquet"))
-    index = index[index["split"] == name].sort_values("row")
-    if index["row"].tolist() != list(range(len(pictures))):
-        raise DataError(
-            f"The pack's index lists {len(index)} rows of {name}; its shards hold "
-            f"{len(pictures)} pictures.",
-            "Prepare the data again.",
-        )
-    if index.empty:
-        raise DataError(
-            f"The split {name} holds no pictures.",
-            "Add data, or give that split a larger share in the recipe.",
-        )
+    index = read_index(pack, name, here)
     labels = index["class_index"].to_numpy(np.int64)
     counts = np.ones(len(labels), bool)
     if pack.preparation.tiles:
@@ -87,7 +72,13 @@ def read_split(pack: Pack, name: str, here: Workspace) -> Split:
         counts = index["clean"].to_numpy(bool) | (labels != good)
     targets = load_choice("problems", pack.problem).encode(_list_labels(index), len(pack.classes))
     names = index["path"].to_numpy(object)
-    return Split(pictures, np.flatnonzero(counts), labels[counts], targets[counts], names[counts])
+    return Split(
+        pictures=open_pictures(pack, name, here),
+        rows=np.flatnonzero(counts),
+        labels=labels[counts],
+        targets=targets[counts],
+        names=names[counts],
+    )
 
 
 def _list_labels(index: pd.DataFrame) -> list[list[int]]:

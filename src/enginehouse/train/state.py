@@ -169,7 +169,7 @@ def _capture_random() -> dict[str, Any]:
     kind, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
         "numpy": [kind, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
         "python": list(random.getstate()),
     }
@@ -179,8 +179,8 @@ def _restore_random(saved: dict[str, Any]) -> None:
     import torch
 
     torch.set_rng_state(saved["torch"])
-    if saved["cuda"]:
-        torch.cuda.set_rng_state_all(saved["cuda"])
+    if saved["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(saved["cuda"])
     kind, keys, *rest = saved["numpy"]
     np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
     version, words, gauss = saved["python"]

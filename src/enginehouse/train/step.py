@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from enginehouse.train.batches import Batch
-
-    LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    from enginehouse.train.loss import LossFunction
 
 UNEQUAL = (
     "but BatchNorm norms by these fewer pictures, so the weights are not those that a larger "
@@ -133,8 +132,7 @@ class Stepper:
         import torch
 
         inputs, targets = batch.inputs, batch.targets
-        largest = -(-batch.num_global // self.world.size)  # all processes take as many parts
-        parts = -(-largest // self.state.progress.micro_batch)
+        parts = self._count_parts(batch)
         total = torch.zeros((), device=inputs.device)
         pairs = zip(inputs.tensor_split(parts), targets.tensor_split(parts), strict=True)
         for number, (pictures, wanted) in enumerate(pairs, 1):
@@ -143,10 +141,15 @@ class Stepper:
                 torch.autocast(inputs.device.type, self.dtype, enabled=self.dtype != torch.float32),
             ):
                 logits = model(pictures)
-                loss = self.loss(logits.float(), wanted).sum() * self.world.size / batch.num_global
+                loss = self.loss(logits, wanted).sum() * self.world.size / batch.num_global
                 self.state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
+
+    def _count_parts(self, batch: Batch) -> int:
+        """How many parts the batch is taken in: as many in each process, though shares differ."""
+        largest = -(-batch.num_global // self.world.size)
+        return -(-largest // self.state.progress.micro_batch)
 
     def _explain(
         self, batch: Batch, own: torch.Tensor, loss: float, grad_norm: float
@@ -158,7 +161,8 @@ class Stepper:
         """
         self.state.optimizer.zero_grad()
         self.before.put_back()
-        error = explain_nonfinite(self.state, batch, self.dtype, loss, grad_norm)
+        parts = self._count_parts(batch)
+        error = explain_nonfinite(self.state, batch, parts, self.dtype, loss, grad_norm)
         self.before.put_back()  # the look changed the statistics of norms again
         told = self.world.share((bool(own.isfinite()), error))
         return next((each for finite, each in told if not finite), told[0][1])

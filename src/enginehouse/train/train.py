@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from enginehouse.artifact import Workspace, canonical
 from enginehouse.errors import TrainingError
@@ -37,9 +37,6 @@ from enginehouse.train.splits import read_split
 from enginehouse.train.state import Progress, State, make_warn
 from enginehouse.train.temperature import find_temperature
 from enginehouse.train.world import World
-
-if TYPE_CHECKING:
-    pass
 
 LIBRARIES = (
     "numpy",
@@ -174,6 +171,10 @@ def _begin(
     average = make_average(net, config.ema_decay)  # a copy: taken before blocks recompute
     if config.speed.gradient_checkpointing:
         checkpoint_blocks(net)
+    if config.speed.compile:
+        # What this process compiled before would count against torch's limit, beyond which it
+        # compiles nothing more, and rounds otherwise.
+        torch.compiler.reset()
     forward = torch.compile(net, dynamic=False) if config.speed.compile else net
     state = State(
         net=net,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -136,6 +138,30 @@ def test_a_download_is_checked_and_done_once(tmp_path: Path) -> None:
     wrong.write_bytes(b"weights")
     with pytest.raises(RecipeError, match=f"begins with {digest}"):
         download(wrong.as_uri(), tmp_path / "cache" / wrong.name)
+
+
+class BreakingOff(http.server.BaseHTTPRequestHandler):
+    """Promises a thousand bytes, and sends seven."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"weights")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_half_of_a_download_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), BreakingOff) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/net.pth"
+        with pytest.raises(RecipeError, match="broke off after 7 of 1000 bytes"):
+            download(url, tmp_path / "net.pth")
+        server.shutdown()
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_tiny_family_offers_no_weights() -> None:
