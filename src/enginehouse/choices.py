@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from enginehouse.errors import RecipeError
 
@@ -68,6 +68,41 @@ def find_choice(folder: str, name: str) -> str:
 def load_choice(folder: str, name: str) -> ModuleType:
     """Import the module behind a name. Raises RecipeError as `find_choice` does."""
     return importlib.import_module(find_choice(folder, name))
+
+
+def check_options(folder: str, kind: str, name: str, options: Mapping[str, float]) -> None:
+    """Check a choice and its numbers against what its module offers, as `Options`.
+
+    Args:
+        folder: the choices folder.
+        kind: what its choices are called, for messages.
+
+    Raises:
+        ValueError: no such choice, or an option that it has not or cannot take; each by name.
+    """
+    known = list_choices(folder)
+    if name not in known:
+        raise ValueError(
+            f"no {kind} is named {name!r}{suggest(name, known)}; there are "
+            f"{', '.join(sorted(known))}"
+        )
+    offered: type[BaseModel] = load_choice(folder, name).Options
+    try:
+        offered(**options)
+    except ValidationError as error:
+        faults = "; ".join(_describe(fault, offered) for fault in error.errors())
+        raise ValueError(f"{name}: {faults}") from error
+
+
+def _describe(fault: Any, offered: type[BaseModel]) -> str:
+    """What is wrong with one option."""
+    name = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "extra_forbidden":
+        there = offered.model_fields
+        known = f"there are {', '.join(sorted(there))}" if there else "there are none"
+        return f"no option {name!r}{suggest(name, there)}; {known}"
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{name}: {message} (found {fault['input']})" if name else message
 
 
 def suggest(name: str, known: Any) -> str:

@@ -25,8 +25,7 @@ Probabilities = NDArray[np.float32]  # [n, classes]
 Shape = Literal["distribution", "independent"]
 
 
-@dataclass(frozen=True)
-class ClassScore:
+class ClassScore(Config):
     """How well one class is told; a number is None where nothing of the class occurs.
 
     Attributes:

@@ -139,9 +139,9 @@ def test_smoothing_goes_towards_a_half_or_towards_equal_shares() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("focal", {"gamma": -1}, "gamma: .*its options are: gamma"),
-        ("huber", {"beta": 1}, "beta: .*its options are: delta"),
-        ("mse", {"delta": 1}, "delta: .*its options are: none"),
+        ("focal", {"gamma": -1}, "gamma: .*found -1"),
+        ("huber", {"beta": 1}, "no option 'beta'.*there are delta"),
+        ("mse", {"delta": 1}, "no option 'delta'; there are none"),
         ("focl", {}, "did you mean 'focal'"),
     ],
 )

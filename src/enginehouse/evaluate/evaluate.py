@@ -6,7 +6,6 @@ with it, the test split, once, at that point.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from enginehouse.evaluate.masking import cut_holes
 from enginehouse.evaluate.operating import find_point
 from enginehouse.evaluate.outcome import measure_outcome
 from enginehouse.evaluate.point import OperatingPoint
-from enginehouse.evaluate.record import ClassScores, DefectScores, Masked, Scorecard, Split
+from enginehouse.evaluate.record import DefectScores, Masked, Scorecard, Split
 from enginehouse.evaluate.slices import cut_slices, score_slices
 from enginehouse.evaluate.units import Answers
 from enginehouse.prepare.index import read_index
@@ -138,9 +137,7 @@ def score(answers: Answers, point: OperatingPoint | None) -> dict[str, Any]:
         "accuracy": quality.accuracy,
         "macro_f1": quality.macro_f1,
         "intervals": estimate_quality(answers.truth, answers.said, resamples),
-        "class_scores": {
-            name: ClassScores(**asdict(each)) for name, each in quality.classes.items()
-        },
+        "class_scores": quality.classes,
         "confusion": () if problem.SEVERAL_LABELS else tuple(map(tuple, confusion.tolist())),
         "point": point,
         "pictures": measure_outcome(answers, point, "picture") if point else None,

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from enginehouse.artifact import Config, Record
 from enginehouse.evaluate.point import Interval, OperatingPoint, Rate, Unit
+from enginehouse.problem import ClassScore
 
 Split = Literal["train", "val", "test"]
 
@@ -51,21 +52,6 @@ class Outcome(Config):
     def shorten(self) -> Outcome:
         """Without what is told by class."""
         return self.model_copy(update={"escapes_by_class": {}, "escapes_at": ()})
-
-
-class ClassScores(Config):
-    """How well one class is told; a number is None where nothing of the class occurs.
-
-    Attributes:
-        support: pictures that have it.
-        average_precision: area under precision over recall.
-    """
-
-    support: int
-    precision: float | None
-    recall: float | None
-    f1: float | None
-    average_precision: float | None
 
 
 class Masked(Config):
@@ -175,7 +161,7 @@ class Scorecard(Record):
     accuracy: float
     macro_f1: float
     intervals: dict[str, Interval]
-    class_scores: dict[str, ClassScores]
+    class_scores: dict[str, ClassScore]
     confusion: tuple[tuple[int, ...], ...]
     point: OperatingPoint | None
     pictures: Outcome | None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from enginehouse.artifact import Config
-from enginehouse.choices import Choice, list_choices, load_choice, suggest
+from enginehouse.choices import Choice, check_options, load_choice
 from enginehouse.errors import RecipeError
 from enginehouse.preparation import Cleaning, Preparation, Tiling
 
@@ -18,40 +18,14 @@ class CleanStep(Cleaning):
     step: Annotated[str, Choice("cleaners")] = Field(description="Name of a cleaning step.")
 
     @model_validator(mode="after")
-    def _check_options(self) -> CleanStep:
-        known = list_choices("cleaners")
-        if self.step not in known:
-            raise ValueError(
-                f"no cleaning step is named {self.step!r}{suggest(self.step, known)}; there are "
-                f"{', '.join(sorted(known))}"
-            )
-        offered = load_choice("cleaners", self.step).Options
-        try:
-            offered(**self.options)
-        except ValidationError as error:
-            raise ValueError(_describe(self.step, offered, error)) from error
+    def _check(self) -> CleanStep:
+        check_options("cleaners", "cleaning step", self.step, self.options)
         return self
 
     def complete(self) -> Cleaning:
         """The same with every number, so that what serves does not hang on later defaults."""
         options = load_choice("cleaners", self.step).Options(**self.options)
         return Cleaning(step=self.step, options=options.model_dump())
-
-
-def _describe(step: str, offered: type[Config], error: ValidationError) -> str:
-    """What is wrong with a step's options, each by name."""
-    problems = []
-    for fault in error.errors():
-        name = ".".join(map(str, fault["loc"]))
-        if fault["type"] == "extra_forbidden":
-            there = offered.model_fields
-            problems.append(
-                f"no option {name!r}{suggest(name, there)}; there are {', '.join(sorted(there))}"
-            )
-        else:
-            message = fault["msg"].removeprefix("Value error, ")
-            problems.append(f"{name}: {message} (found {fault['input']})" if name else message)
-    return f"{step}: {'; '.join(problems)}"
 
 
 class TileConfig(Tiling):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from enginehouse.artifact import Config
-from enginehouse.choices import Choice, list_choices, load_choice, suggest
+from enginehouse.choices import Choice, check_options
 from enginehouse.train.augment import AugmentConfig
 from enginehouse.train.finetune import FinetuneConfig
 from enginehouse.train.machine import PrecisionWish, SpeedConfig
@@ -28,21 +28,8 @@ class LossConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _check_options(self) -> LossConfig:
-        known = list_choices("losses")
-        if self.name not in known:
-            raise ValueError(
-                f"no loss is named {self.name!r}{suggest(self.name, known)}; there are "
-                f"{', '.join(sorted(known))}"
-            )
-        offered = load_choice("losses", self.name).Options
-        try:
-            offered(**self.options)
-        except ValidationError as error:
-            faults = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
-            options = ", ".join(sorted(offered.model_fields)) or "none"
-            told = "; ".join(f"{name}: {message}" for name, message in faults)
-            raise ValueError(f"{self.name}: {told}; its options are: {options}") from error
+    def _check(self) -> LossConfig:
+        check_options("losses", "loss", self.name, self.options)
         return self
 
 
