@@ -18,9 +18,11 @@ from enginehouse.errors import RecipeError
 from enginehouse.prepare.record import Pack
 from enginehouse.recipe import Recipe, check_recipe
 from enginehouse.train.finetune import FinetuneConfig, Policy, group_parameters
+from enginehouse.train.loop import is_over
 from enginehouse.train.network import WEIGHTS, build_network
 from enginehouse.train.optimizer import make_optimizer, set_rate
 from enginehouse.train.record import ModelConfig, Pretrained
+from enginehouse.train.state import Progress
 from enginehouse.train.train import train
 from tests.unit.tiny_pack import TINY, open_workspace, seal_pack, tiny_config
 
@@ -163,6 +165,20 @@ def test_a_pattern_that_makes_no_sense_is_refused(frozen: tuple[str, ...], words
     )
     with pytest.raises(RecipeError, match=words):
         check_recipe(recipe)
+
+
+def test_patience_waits_for_the_thaw() -> None:
+    """No epoch after the first is better: it ends two later, or two after frozen parts thaw."""
+
+    def count_epochs(**fields: Any) -> int:
+        config = tiny_config(epochs=20, patience=2, **fields)
+        progress = Progress(micro_batch=16, best_epoch=1)
+        while not is_over(progress, config):
+            progress.end_epoch({})
+        return len(progress.history)
+
+    assert count_epochs() == 3
+    assert count_epochs(finetune={"frozen": ("0.*",), "unfreeze_epoch": 6}) == 7
 
 
 @pytest.mark.parametrize(

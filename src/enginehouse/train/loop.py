@@ -135,6 +135,7 @@ def score_validation(
 
 
 def is_over(progress: Progress, config: TrainConfig) -> bool:
-    """Whether all epochs are over, or too many since the best one."""
+    """Whether all epochs are over, or too many since the best one (and since a thaw)."""
     done = progress.epoch - 1
-    return done >= config.epochs or done - progress.best_epoch >= config.patience
+    since = max(progress.best_epoch, config.finetune.unfreeze_epoch - 1)
+    return done >= config.epochs or done - since >= config.patience

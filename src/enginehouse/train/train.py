@@ -119,6 +119,8 @@ def fit_pack(
             world=world,
         )
         state, preflight = _begin(job, pack, pretrained, here)
+        for text in state.progress.warnings:  # of building the network
+            here.report(text)
         warn = make_warn(state, here.report)
         checkpoints = Checkpoints(here.resumable, _tell_origin(pack, config, pretrained))
         if take_up(state, checkpoints, warn):
