@@ -92,17 +92,23 @@ class Moment:
     """
 
     def __init__(self, net: torch.nn.Module) -> None:
-        self.net = net
-        self.buffers: list[torch.Tensor] = []
+        import torch
+
+        by_type: dict[torch.dtype, list[torch.Tensor]] = {}  # one kernel copies all of a type
+        for buffer in net.buffers():
+            by_type.setdefault(buffer.dtype, []).append(buffer)
+        self.pairs = [
+            (buffers, [torch.empty_like(buffer) for buffer in buffers])
+            for buffers in by_type.values()
+        ]
 
     def mark(self) -> None:
         """Remember now."""
         import torch
 
-        now = list(self.net.buffers())
-        if len(now) != len(self.buffers):
-            self.buffers = [torch.empty_like(buffer) for buffer in now]
-        _copy_all(self.buffers, now)
+        with torch.no_grad():
+            for buffers, kept in self.pairs:
+                torch._foreach_copy_(kept, buffers)
         cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
         self.random = torch.get_rng_state(), cuda
 
@@ -110,18 +116,10 @@ class Moment:
         """Undo what happened since, but for the weights."""
         import torch
 
-        _copy_all(list(self.net.buffers()), self.buffers)
+        with torch.no_grad():
+            for buffers, kept in self.pairs:
+                torch._foreach_copy_(buffers, kept)
         cpu, cuda = self.random
         torch.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state(cuda)
-
-
-def _copy_all(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
-    """Copy tensor by tensor, in one kernel for each type of number."""
-    import torch
-
-    with torch.no_grad():
-        for dtype in {target.dtype for target in targets}:
-            pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if t.dtype == dtype]
-            torch._foreach_copy_([t for t, _ in pairs], [s for _, s in pairs])

@@ -73,6 +73,7 @@ class Stepper:
         self.world = world
         self.warn = warn
         self.before = Moment(state.net)
+        self.parameters = list(state.net.parameters())
 
     def take(self, model: torch.nn.Module, batch: Batch) -> Step:
         """One update from one batch.
@@ -92,7 +93,7 @@ class Stepper:
         own = self._fill_gradients(model, batch)
         loss = self.world.mean(own)
         scaler.unscale_(optimizer)
-        learns = [p for p in state.net.parameters() if p.grad is not None]
+        learns = [each for each in self.parameters if each.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(learns, self.clip_norm)
         both = torch.stack([loss, norm.float()]).tolist()  # the one time that the GPU is waited for
         if not math.isfinite(both[0]) or not (math.isfinite(both[1]) or scaler.is_enabled()):
