@@ -33,7 +33,7 @@ from enginehouse.prepare.record import Pack
 if TYPE_CHECKING:
     import pandas as pd
 
-LIBRARIES = ("numpy", "pandas", "scipy")
+LIBRARIES = ("numpy", "pandas", "scipy", "torch")
 
 
 def evaluate(
