@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginehouse.artifact import Config
+from enginehouse.choices import load_choice
 
 if TYPE_CHECKING:
     import torch
@@ -53,6 +54,31 @@ class Quality:
     accuracy: float
     macro_f1: float
     classes: dict[str, ClassScore]
+
+
+class Answered:
+    """Pictures with what is true of them and what was answered; its owner has the attributes.
+
+    Attributes:
+        problem: name of the problem.
+        targets, probabilities: [n, classes].
+    """
+
+    problem: str
+    targets: Targets
+    probabilities: Probabilities
+
+    @property
+    def truth(self) -> NDArray[np.bool_]:
+        """Which classes each picture bears, [n, classes]."""
+        bears: NDArray[np.bool_] = self.targets > 0.5
+        return bears
+
+    @property
+    def said(self) -> NDArray[np.bool_]:
+        """Which classes each picture is said to bear, [n, classes]."""
+        said: NDArray[np.bool_] = load_choice("problems", self.problem).decide(self.probabilities)
+        return said
 
 
 class Problem(Protocol):

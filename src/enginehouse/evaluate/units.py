@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from enginehouse.choices import load_choice
 from enginehouse.engine import Probabilities
 from enginehouse.evaluate.point import Unit
+from enginehouse.problem import Answered
 
 if TYPE_CHECKING:
     from enginehouse.problem import Targets
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Answered):
     """Whole pictures of one split, what they show and what an engine says of them.
 
     Attributes:
@@ -35,18 +35,6 @@ class Answers:
     targets: Targets
     probabilities: Probabilities
     parts: NDArray[np.int64]
-
-    @property
-    def truth(self) -> NDArray[np.bool_]:
-        """Which classes each picture bears, [n, classes]."""
-        bears: NDArray[np.bool_] = self.targets > 0.5
-        return bears
-
-    @property
-    def said(self) -> NDArray[np.bool_]:
-        """Which classes each picture is said to have, [n, classes]."""
-        said: NDArray[np.bool_] = load_choice("problems", self.problem).decide(self.probabilities)
-        return said
 
     def pick(self, rows: NDArray[np.bool_]) -> Answers:
         """Some of the pictures."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from enginehouse.choices import load_choice
 from enginehouse.prepare.index import read_index
 from enginehouse.prepare.shards import PackedPictures
-from enginehouse.problem import Probabilities, Targets
+from enginehouse.problem import Answered, Probabilities, Targets
 from enginehouse.report.page import PageData
 from enginehouse.train.splits import read_split
 
@@ -22,7 +22,7 @@ VALIDATION = "validation.npy"
 
 
 @dataclass(frozen=True)
-class Statements:
+class Statements(Answered):
     """What was said of the n pictures of a split that count, and what is true.
 
     Attributes:
@@ -40,18 +40,6 @@ class Statements:
     rows: NDArray[np.int64]
     targets: Targets
     probabilities: Probabilities
-
-    @property
-    def truth(self) -> NDArray[np.bool_]:
-        """Which classes each picture bears, [n, classes]."""
-        bears: NDArray[np.bool_] = self.targets > 0.5
-        return bears
-
-    @property
-    def said(self) -> NDArray[np.bool_]:
-        """Which classes each picture is said to bear, [n, classes]."""
-        said: NDArray[np.bool_] = load_choice("problems", self.problem).decide(self.probabilities)
-        return said
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
