@@ -165,9 +165,10 @@ def _begin(
     whole = replace(job, feed=alone)
     first = next(whole.read_batches(1, 0, config.augment))
     draw_batch(first, pack.classes, pack.mean, pack.std, here.scratch / FIRST_BATCH)
-    # Mixed pictures have mixed targets: their loss does not fall to 0, however well they are known.
-    unmixed = config.augment.model_copy(update={"mixup": 0.0, "cutmix": 0.0})
-    batch = next(whole.read_batches(1, 0, unmixed))
+    batch = first
+    if config.augment.mixes:  # mixed targets: their loss does not fall to 0, however well known
+        unmixed = config.augment.model_copy(update={"mixup": 0.0, "cutmix": 0.0})
+        batch = next(whole.read_batches(1, 0, unmixed))
     preflight = check_network(net, batch, loss, job.problem, is_pretrained=pretrained is not None)
     net = job.world.prepare(net, progress.warnings.append)
     average = make_average(net, config.ema_decay)  # a copy: taken before blocks recompute
