@@ -62,7 +62,7 @@ lock:
 	$(find_python)
 	rm -rf .venv-lock
 	"$$python" -m venv .venv-lock
-	.venv-lock/bin/python -m pip install -e '.[dev,rtx]'
+	.venv-lock/bin/python -m pip install -e '.[bench,dev]'
 	{ sed -n '/^#/p' requirements.lock; .venv-lock/bin/python -m pip freeze --exclude-editable; } \
 	  > requirements.lock.new
 	mv requirements.lock.new requirements.lock
