@@ -70,8 +70,8 @@ def load_choice(folder: str, name: str) -> ModuleType:
     return importlib.import_module(find_choice(folder, name))
 
 
-def check_options(folder: str, kind: str, name: str, options: Mapping[str, float]) -> None:
-    """Check a choice and its numbers against what its module offers, as `Options`.
+def check_options(folder: str, kind: str, name: str, options: Mapping[str, float | str]) -> None:
+    """Check a choice and its settings against what its module offers, as `Options`.
 
     Args:
         folder: the choices folder.

@@ -21,7 +21,8 @@ from enginehouse.preparation import Preparation
 
 Pictures = NDArray[np.uint8]
 Probabilities = NDArray[np.float32]
-Precision = Literal["fp32", "int8"]
+Precision = Literal["fp32", "fp16", "bf16", "int8"]
+STEPS: dict[Precision, int] = {"fp32": 0, "fp16": 1, "bf16": 1, "int8": 2}  # how small each is
 
 
 class BatchProfile(Config):
@@ -54,7 +55,11 @@ class Target(Config):
         pattern=r"^(cpu|gpu|sm[0-9]{2,3}(\+sm[0-9]{2,3})*)$",
         description="Device class: cpu, gpu (the one in the worker), or capabilities as sm86+sm89.",
     )
-    precision: Precision = Field("int8", description="Precision of the engine's graph.")
+    precision: Precision = Field(
+        "int8",
+        description="Smallest precision that may ship; a larger one does where this one loses too "
+        "much or gains nothing.",
+    )
     batch: BatchProfile = Field(BatchProfile(), description="Batch sizes the engine accepts.")
     # Not `required`: Prefect's server drops a property of that name from every form.
     optional: bool = Field(
@@ -65,6 +70,10 @@ class Target(Config):
     def required(self) -> bool:
         """Whether promotion waits until this engine is built and verified."""
         return not self.optional
+
+    def admits(self, precision: Precision) -> bool:
+        """Whether a graph of this precision may ship: the target's own, or a larger one."""
+        return precision == self.precision or STEPS[precision] < STEPS[self.precision]
 
 
 class Device(Record):
@@ -150,6 +159,7 @@ class Backend(Protocol):
     LIBRARY: str  # distribution whose version ties an engine
     EXTRA: str  # pip extra that brings it, or ""
     LIBRARIES: tuple[str, ...]  # distributions whose versions its results depend on
+    PRECISIONS: dict[Precision, str]  # of the graphs that it builds; how it computes each
 
     def find_missing(self) -> str | None:
         """Why this backend cannot be imported here (one sentence), or None."""

@@ -36,6 +36,12 @@ def has_vnni(cpuinfo: Path = CPUINFO) -> bool:
     return "avx512_vnni" in flags or "avx_vnni" in flags
 
 
+def has_bf16(cpuinfo: Path = CPUINFO) -> bool:
+    """Whether the processor multiplies bf16 numbers in instructions of its own."""
+    flags = _read_blocks(cpuinfo)[0].get("flags", "").split()
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
 def count_cores(cpuinfo: Path = CPUINFO) -> int:
     """Physical cores that this process may use; two hardware threads of a core count once."""
     allowed = {str(number) for number in os.sched_getaffinity(0)}

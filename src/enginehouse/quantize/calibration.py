@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from enginehouse.errors import QuantizationError
 
+if TYPE_CHECKING:
+    import torch
+
+    from enginehouse.train.splits import Split
+
 MIN_SHARE = 0.5  # of the pictures asked for; with fewer the ranges would be a matter of luck
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The pictures that a network is calibrated on.
+
+    Attributes:
+        split: where they are from.
+        rows: which of it, int64 [n], in the order in which they go by.
+    """
+
+    split: Split
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def walk(self, batch: int) -> Iterator[torch.Tensor]:
+        """The pictures as they are packed: uint8 [up to `batch`, 3, size, size]."""
+        for start in range(0, len(self.rows), batch):
+            yield self.split.pick(self.rows[start : start + batch])[0]
+
+    def digest(self) -> str:
+        """sha256 of their rows in the split and of their bytes."""
+        found = hashlib.sha256(np.ascontiguousarray(self.rows, "<i8").tobytes())
+        for pictures in self.walk(batch=64):
+            found.update(pictures.numpy().tobytes())
+        return found.hexdigest()
 
 
 def check_classes(counts: NDArray[np.int64], classes: tuple[str, ...]) -> None:

@@ -1,123 +1,147 @@
 """Post-training INT8 with explicit Q/DQ: torchao's PT2E with our own symmetric quantizer.
 
 The network is captured by `torch.export`, BatchNorm is folded, observers watch calibration
-pictures go by. Their state is plain tensors, so it is stored beside the weights without pickle
-and gives the same graph again, bit by bit. See https://docs.pytorch.org/ao/ (PT2E quantization).
+pictures go by, biases are corrected for the rounding of weights. Then layers that cost answers are
+looked for and left in float. The state is plain tensors, so it is stored beside the weights without
+pickle and gives the same graph again, bit by bit.
+See https://docs.pytorch.org/ao/ (PT2E quantization).
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from enginehouse.artifact import Report
-from enginehouse.errors import QuantizationError, first_line
-from enginehouse.quantizers._symmetric import SymmetricQuantizer
-from enginehouse.quiet import quiet
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from enginehouse.artifact import Config
+from enginehouse.choices import load_choice
+from enginehouse.engine import Pictures, Precision
+from enginehouse.errors import Interrupted
+from enginehouse.quantizer import Material, Quantized, State
+from enginehouse.quantizers._bias import correct_biases
+from enginehouse.quantizers._calibrate import calibrate, make_scheme
+from enginehouse.quantizers._graph import capture, convert, keep_float, load_state, prepare
+from enginehouse.quantizers._search import note_search, search_float
+from enginehouse.quantizers._sensitivity import measure_sensitivity, note_sensitivity
 
 if TYPE_CHECKING:
     import torch
+    from onnx import ModelProto
     from torch.fx import GraphModule
 
-LIBRARIES = ("torch", "torchao")
+LIBRARIES = ("numpy", "onnx", "torch", "torchao")
+PRECISION: Precision = "int8"
 
 
-def calibrate(
-    net: torch.nn.Module, batches: Iterable[torch.Tensor], report: Report
-) -> dict[str, torch.Tensor]:
-    """Watch calibration pictures go through a network.
+class Options(Config):
+    """How scales are found, and when layers are left in float."""
 
-    Args:
-        net: trained, in evaluation mode, on the CPU; from float32 [n, 3, size, size] to logits.
-        batches: normalised pictures, float32 [n, 3, size, size], at least one batch. Histograms
-            depend on how pictures are batched, so the caller must always batch them alike.
-        report: told how many pictures went through.
+    observer: Literal["histogram", "minmax", "percentile"] = Field(
+        "histogram",
+        description="How the range of activations is found: histogram (least squared error), "
+        "minmax (all that was seen) or percentile.",
+    )
+    percentile: float = Field(
+        99.99,
+        ge=90,
+        le=100,
+        description="Per cent of an activation's numbers that the percentile observer keeps.",
+    )
+    sensitivity_pictures: int = Field(
+        64,
+        ge=0,
+        le=10_000,
+        description="Validation pictures on which each layer's effect is measured; 0: it is not, "
+        "and no layer is left in float.",
+    )
+    max_flips: int = Field(
+        1,
+        ge=0,
+        le=10_000,
+        description="Answers to those pictures that may differ from the network's in float; the "
+        "fewest layers that bring it down to that are left in float.",
+    )
 
-    Returns:
-        The state for `restore`: folded weights and observers by name, each tensor its own.
+
+def quantize(material: Material, options: Options) -> Quantized:
+    """Calibrate, and leave in float what costs too many answers.
 
     Raises:
         QuantizationError: the network cannot be captured, or an activation is not finite.
+        Interrupted: it was asked to stop.
     """
-    import torch
+    prepared = prepare(
+        capture(material.net, material.model.size),
+        make_scheme(options.observer, options.percentile),
+    )
+    for step in (calibrate, correct_biases):
+        step(prepared, material.calibration, material.num_pictures, material.here)
+    state = {name: value.clone() for name, value in prepared.state_dict().items()}
+    if not options.sensitivity_pictures:
+        return Quantized(state)
+    kept_float, notes = find_costly_layers(
+        prepared, material, options.sensitivity_pictures, options.max_flips
+    )
+    return Quantized(state, kept_float, notes)
 
-    prepared: GraphModule | None = None
-    done = 0
-    with torch.no_grad():
-        for batch in batches:
-            prepared = prepared or _prepare(net, batch.shape[-1])
-            _observe(prepared, batch)
-            done += len(batch)
-            report("calibrate", done)
-    assert prepared is not None, "calibration without pictures"
-    return {name: value.clone() for name, value in prepared.state_dict().items()}
+
+def find_costly_layers(
+    prepared: GraphModule, material: Material, num_pictures: int, max_flips: int
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Which layers stay in float, in the order of the network, with notes on each layer's effect.
+
+    Args:
+        prepared: calibrated.
+        material: its validation pictures are used.
+        num_pictures: how many of them.
+        max_flips: answers that may differ from those in float.
+
+    Raises:
+        Interrupted: it was asked to stop.
+    """
+    inputs, targets = material.validation(num_pictures)
+
+    def report(message: str, done: int = 0, total: int = 0, **metrics: float) -> None:
+        if material.here.stopping():
+            raise Interrupted(
+                f"Quantizing was stopped at: {message}.",
+                "Run again: it starts anew, which takes little time.",
+            )
+        material.here.report(message, done, total, **metrics)
+
+    def decide(logits: torch.Tensor) -> NDArray[np.bool_]:
+        problem = load_choice("problems", material.model.problem)
+        probabilities = problem.activate(logits / material.model.temperature)
+        decided: NDArray[np.bool_] = problem.decide(probabilities.numpy())
+        return decided
+
+    effects = measure_sensitivity(prepared, inputs, decide, targets, report)
+    found = search_float(prepared, effects, inputs, decide, max_flips, report)
+    notes = {"sensitivity": note_sensitivity(effects), "search": note_search(found, max_flips)}
+    return found.kept_float, notes
 
 
-def restore(net: torch.nn.Module, state: dict[str, torch.Tensor], size: int) -> GraphModule:
-    """The quantized network, ready for `torch.onnx.export`: INT8 weights and Q/DQ in its graph.
+def restore(
+    net: torch.nn.Module, state: State, kept_float: tuple[str, ...], size: int
+) -> torch.nn.Module:
+    """The quantized network: INT8 weights and Q/DQ in its graph, but for the layers kept in float.
 
     Args:
         net: the architecture, in evaluation mode, on the CPU; its weights are replaced.
-        state: what `calibrate` returned.
+        state, kept_float: what `quantize` returned.
         size: side of the pictures in pixels.
 
     Raises:
         QuantizationError: the state is not one of this architecture and these libraries.
     """
-    with quiet():
-        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
-
-    prepared = _prepare(net, size)
-    try:
-        prepared.load_state_dict(state)
-    except RuntimeError as error:
-        raise QuantizationError(
-            f"The calibrated state does not fit the network as it is built here: "
-            f"{first_line(error)}",
-            "Quantize again with the libraries that are installed now.",
-        ) from error
-    with quiet():
-        converted: GraphModule = convert_pt2e(prepared)
-    return converted
+    prepared = prepare(capture(net, size), make_scheme())
+    load_state(prepared, state)
+    keep_float(prepared, kept_float)
+    return convert(prepared)
 
 
-def _prepare(net: torch.nn.Module, size: int) -> GraphModule:
-    """Capture the network for any batch, fold BatchNorm, insert observers."""
-    import torch
-
-    # Two pictures: a batch of one would be taken for a constant.
-    example = torch.zeros(2, 3, size, size)
-    batch = torch.export.Dim("batch", min=1)
-    with quiet():
-        from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
-
-        try:
-            exported = torch.export.export(net, (example,), dynamic_shapes=({0: batch},))
-        except Exception as error:  # torch raises dozens of types here, all meaning the same
-            raise QuantizationError(
-                f"The network cannot be captured as one graph: {first_line(error)}",
-                "Choose another architecture, or targets of precision fp32.",
-            ) from error
-        graph = exported.module(check_guards=False)
-        prepared: GraphModule = prepare_pt2e(graph, SymmetricQuantizer())
-    return prepared
-
-
-def _observe(prepared: GraphModule, batch: torch.Tensor) -> None:
-    with warnings.catch_warnings():
-        # Observers only warn of infinity, and leave it out of the range.
-        warnings.filterwarnings("error", "torch.inf detected")
-        try:
-            logits = prepared(batch)
-        except (RuntimeError, UserWarning) as error:
-            raise _not_finite(first_line(error)) from error
-    if not bool(logits.isfinite().all()):
-        raise _not_finite("its answers are not numbers")
-
-
-def _not_finite(found: str) -> QuantizationError:
-    return QuantizationError(
-        f"Calibration wants finite activations; the network does not give them: {found}",
-        "Train again with precision fp32, and look at the training curves.",
-    )
+def rewrite(proto: ModelProto, pictures: Pictures, options: Options) -> ModelProto:
+    """The exported graph as it is: `restore` put the Q/DQ in."""
+    return proto

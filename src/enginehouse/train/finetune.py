@@ -75,15 +75,9 @@ class Policy:
         self.net.train()
         for name, parameter in self.net.named_parameters():
             parameter.requires_grad_(name not in frozen)
-        for name, norm in self._list_norms():
+        for name, norm in list_norms(self.net):
             if self.config.freeze_batchnorm or (not thawed and self._is_frozen(name, norm)):
                 norm.eval()  # norms by its statistics, and leaves them as they are
-
-    def _list_norms(self) -> list[tuple[str, torch.nn.Module]]:
-        import torch
-
-        kind = torch.nn.modules.batchnorm._BatchNorm
-        return [(n, m) for n, m in self.net.named_modules() if isinstance(m, kind)]
 
     def _is_frozen(self, name: str, norm: torch.nn.Module) -> bool:
         """Whether all that a BatchNorm has is frozen; one without scales has statistics alone."""
@@ -93,6 +87,14 @@ class Policy:
 
     def _fits(self, name: str) -> bool:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.config.frozen)
+
+
+def list_norms(net: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """Every BatchNorm of a network, by name."""
+    import torch
+
+    kind = torch.nn.modules.batchnorm._BatchNorm
+    return [(name, module) for name, module in net.named_modules() if isinstance(module, kind)]
 
 
 def group_parameters(

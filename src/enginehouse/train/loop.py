@@ -14,7 +14,6 @@ from enginehouse.train.batches import Batch, Feed, count_batches
 from enginehouse.train.checkpoint import Saver
 from enginehouse.train.config import TrainConfig
 from enginehouse.train.finetune import Policy
-from enginehouse.train.loss import make_loss, make_plain_loss
 from enginehouse.train.memory import free_memory, halve
 from enginehouse.train.meter import Meter, read_memory
 from enginehouse.train.optimizer import find_rate, set_rate
@@ -41,6 +40,8 @@ class Job:
         problem: name of the problem.
         train, val: the splits.
         balance: what is done about classes of uneven size.
+        loss: what training makes small. plain_loss: what validation is scored by; both from
+            logits and targets to the loss of each picture.
         dtype: of the matrix products.
     """
 
@@ -49,6 +50,8 @@ class Job:
     train: Split
     val: Split
     balance: Balance
+    loss: LossFunction
+    plain_loss: LossFunction
     feed: Feed
     dtype: torch.dtype
     world: World
@@ -59,8 +62,11 @@ class Job:
         return self.feed.shuffled(self.train, epoch, start, self.config.batch_size, varied, order)
 
 
-def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
+def fit(job: Job, state: State, policy: Policy, saver: Saver, here: Workspace) -> None:
     """Train to the end, from wherever the state is; its `best` then holds the weights to keep.
+
+    Args:
+        policy: says before each epoch what of the network learns in it.
 
     Raises:
         NonFiniteLoss: the loss became NaN or infinite; a checkpoint from before it is kept.
@@ -68,12 +74,10 @@ def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
         Interrupted: it was asked to stop; a checkpoint is kept.
     """
     config, feed, progress = job.config, job.feed, state.progress
-    loss = make_loss(config.loss, job.problem, job.balance.weights, feed.device)
-    plain_loss = make_plain_loss(config.loss, job.problem, feed.device)
-    policy = Policy(state.net, config.finetune)
     warn = make_warn(state, here.report)
     profile = open_profile(here.profile, state, feed, job.world.leads)
-    stepper = Stepper(state, profile.watch_loss(loss), job.dtype, config.clip_norm, job.world, warn)
+    loss = profile.watch_loss(job.loss)
+    stepper = Stepper(state, loss, job.dtype, config.clip_norm, job.world, warn)
     meter = Meter(progress, feed, config.clip_norm)
     per_epoch = count_batches(len(job.train), config.batch_size, job.world.size)
 
@@ -100,7 +104,7 @@ def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
                 raise Interrupted.at(progress.epoch, progress.steps, kept=saver.save())
             saver.save_if_due()
 
-        scores = score_validation(job, state, plain_loss, warn)
+        scores = score_validation(job, state, warn)
         if scores.beats(progress.best):
             progress.best_epoch, progress.best_scores = progress.epoch, asdict(scores)
             state.best = copy_weights(state.judged)
@@ -117,11 +121,9 @@ def fit(job: Job, state: State, saver: Saver, here: Workspace) -> None:
         )
 
 
-def score_validation(
-    job: Job, state: State, loss: LossFunction, warn: Callable[[str], None]
-) -> Scores:
+def score_validation(job: Job, state: State, warn: Callable[[str], None]) -> Scores:
     """How well the state does on validation, in parts as large as memory takes."""
-    progress = state.progress
+    progress, loss = state.progress, job.plain_loss
     job.world.align(state.judged)  # not in a second try, which the other processes know nothing of
     while True:
         most = progress.score_batch or progress.micro_batch

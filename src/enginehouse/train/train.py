@@ -15,9 +15,10 @@ from enginehouse.train.checkpoint import Checkpoints, Saver, take_up
 from enginehouse.train.config import TrainConfig
 from enginehouse.train.diagnosis import Course, diagnose
 from enginehouse.train.ema import make_average
+from enginehouse.train.finetune import Policy
 from enginehouse.train.launch import fit_together
 from enginehouse.train.loop import Job, fit
-from enginehouse.train.loss import check_loss, make_plain_loss
+from enginehouse.train.loss import check_loss, make_loss, make_plain_loss
 from enginehouse.train.machine import (
     choose_device,
     choose_dtype,
@@ -108,12 +109,16 @@ def fit_pack(
         reproducible(config.seed, world.device, config.speed),
         borrow_random(config.seed),
     ):
+        split = read_split(pack, "train", here)
+        balance = find_balance(split, pack.classes, config.balance, config.max_imbalance)
         job = Job(
             config=config,
             problem=pack.problem,
-            train=(split := read_split(pack, "train", here)),
+            train=split,
             val=read_split(pack, "val", here),
-            balance=find_balance(split, pack.classes, config.balance, config.max_imbalance),
+            balance=balance,
+            loss=make_loss(config.loss, pack.problem, balance.weights, world.device),
+            plain_loss=make_plain_loss(config.loss, pack.problem, world.device),
             feed=feed,
             dtype=dtype,
             world=world,
@@ -133,7 +138,8 @@ def fit_pack(
         if restart is not None:
             restart.apply(state.progress, warn)
         seconds = 60 * config.checkpoint_minutes
-        fit(job, state, Saver(state, checkpoints, seconds, warn, world.leads), here)
+        policy = Policy(state.net, config.finetune)
+        fit(job, state, policy, Saver(state, checkpoints, seconds, warn, world.leads), here)
         return _write_model(job, state, pack, preflight, here)
 
 
@@ -159,7 +165,6 @@ def _begin(
     if config.speed.channels_last:
         net.to(memory_format=torch.channels_last)
     here.report("preflight", 0, 1)
-    loss = make_plain_loss(config.loss, job.problem, device)
     # Every process looks at the whole batch, so that all come to the same verdict.
     alone = Feed(pack.mean, pack.std, config.seed, World(0, 1, device))
     whole = replace(job, feed=alone)
@@ -169,7 +174,9 @@ def _begin(
     if config.augment.mixes:  # mixed targets: their loss does not fall to 0, however well known
         unmixed = config.augment.model_copy(update={"mixup": 0.0, "cutmix": 0.0})
         batch = next(whole.read_batches(1, 0, unmixed))
-    preflight = check_network(net, batch, loss, job.problem, is_pretrained=pretrained is not None)
+    preflight = check_network(
+        net, batch, job.plain_loss, job.problem, is_pretrained=pretrained is not None
+    )
     net = job.world.prepare(net, progress.warnings.append)
     average = make_average(net, config.ema_decay)  # a copy: taken before blocks recompute
     if config.speed.gradient_checkpointing:
@@ -205,7 +212,7 @@ def _write_model(
         job.feed.in_order(job.val, progress.score_batch or progress.micro_batch),
         job.dtype,
         job.problem,
-        make_plain_loss(config.loss, job.problem, job.world.device),
+        job.plain_loss,
         job.world,
     )
     model = TrainedModel(
