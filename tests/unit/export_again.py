@@ -1,6 +1,7 @@
 """Exports a stored model in a process of its own; prints the digest of the file.
 
-Arguments: folder of the store, path of the model's record, path of the pack's record.
+Arguments: folder of the store, and the paths of three records: what a quantizer made, the
+trained model, the pack.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from enginehouse.ingest.record import DataVersion
 from enginehouse.prepare.record import Pack
 from enginehouse.quantize.record import QuantizedModel
 from enginehouse.store import Store
+from enginehouse.train.record import TrainedModel
 
-store, model, pack = map(Path, sys.argv[1:])
+store, model, trained, pack = map(Path, sys.argv[1:])
 scratch = Path.cwd() / "scratch"
 scratch.mkdir()
 record = export(
     QuantizedModel.from_json(model.read_text()),
+    TrainedModel.from_json(trained.read_text()),
     Pack.from_json(pack.read_text()),
     DataVersion(digest="d1"),
     ExportConfig(num_parity_pictures=4),

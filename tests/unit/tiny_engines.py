@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from enginehouse.artifact import Workspace
+from enginehouse.choices import load_choice
 from enginehouse.engine import BatchProfile, Contract, Precision, Target
 from enginehouse.export.record import OnnxModel
 from enginehouse.preparation import Preparation, Tiling
@@ -34,7 +35,16 @@ TARGET = Target(batch=BatchProfile(min=1, opt=2, max=4))
 
 
 def make_graph(precision: Precision = "fp32") -> onnx.ModelProto:
-    """uint8 [n, 3, 16, 16] in, softmax [n, 3] out; int8 with explicit symmetric Q/DQ."""
+    """uint8 [n, 3, 16, 16] in, softmax [n, 3] out; int8 with explicit symmetric Q/DQ.
+
+    fp16 and bf16 have the casts that the quantizers of these names write.
+    """
+    if precision in ("fp16", "bf16"):
+        quantizer: Any = load_choice("quantizers", precision)
+        cast: onnx.ModelProto = quantizer.rewrite(
+            make_graph(), make_pictures([0, 1, 2]), quantizer.Options()
+        )
+        return cast
     kernels = np.random.default_rng(0).normal(0, 0.05, (8, 3, 3, 3)).astype(np.float32)
     for channel in range(3):
         kernels[channel] = 0
@@ -53,6 +63,34 @@ def make_graph(precision: Precision = "fp32") -> onnx.ModelProto:
     inputs = [graph.activation(name, 1 / 127), graph.weight(picks)]
     name = graph.add("Gemm", [*inputs, graph.keep(np.zeros(3, np.float32))], transB=1)
     graph.add("Softmax", [name], output="probabilities", axis=1)
+    return graph.finish()
+
+
+def make_branched_graph(precision: Precision = "fp32") -> onnx.ModelProto:
+    """Three residual blocks of random weights: as `make_graph` outside, with 10 Conv inside.
+
+    Each block is Conv, Relu, Conv beside a 1x1 Conv, added, Relu: in this order.
+    """
+    graph, rng = _Graph(quantized=precision == "int8"), np.random.default_rng(1)
+
+    def convolve(name: str, channels: int, side: int) -> str:
+        kernels = rng.normal(0, (2 / (channels * side**2)) ** 0.5, (8, channels, side, side))
+        inputs = [graph.activation(name, 4 / 127), graph.weight(kernels.astype(np.float32))]
+        bias = graph.keep(rng.normal(0, 0.1, 8).astype(np.float32))
+        return graph.add("Conv", [*inputs, bias], pads=[side // 2] * 4)
+
+    name = graph.add("Cast", ["pictures"], to=TensorProto.FLOAT)
+    name = graph.add("Mul", [name, graph.keep(np.float32(1 / 64))])
+    name = graph.add("Add", [name, graph.keep(np.float32(-2))])
+    name = graph.add("Relu", [convolve(name, 3, 3)])
+    for _ in range(3):
+        body = convolve(graph.add("Relu", [convolve(name, 8, 3)]), 8, 3)
+        both = [graph.activation(side, 4 / 127) for side in (body, convolve(name, 8, 1))]
+        name = graph.add("Relu", [graph.add("Add", both)])
+    name = graph.add("Flatten", [graph.add("GlobalAveragePool", [name])])
+    weights = graph.weight(rng.normal(0, 1, (3, 8)).astype(np.float32))
+    inputs = [graph.activation(name, 2 / 127), weights, graph.keep(np.zeros(3, np.float32))]
+    graph.add("Softmax", [graph.add("Gemm", inputs, transB=1)], output="probabilities", axis=1)
     return graph.finish()
 
 

@@ -40,28 +40,42 @@ def make_canonical(model: ModelProto, metadata: Mapping[str, str]) -> ModelProto
     for part in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
         part.doc_string = ""
         del part.metadata_props[:]
-    _rename(graph)
+    _rename(clean)
     return clean
 
 
-def _rename(graph: Any) -> None:
-    """Name nodes by operator and place, their outputs after them, constants in order.
+def plan_names(model: ModelProto) -> dict[str, str]:
+    """What `make_canonical` calls each tensor of a graph: old name to new one.
 
-    Weights keep the name that they have in the network (`net.layer1.0.conv1.weight`).
+    Nodes are named by operator and place, their outputs after them, constants in order. Weights
+    keep the name that they have in the network (`net.layer1.0.conv1.weight`).
     """
+    graph = model.graph
     fixed = {value.name for value in (*graph.input, *graph.output)}
     names = {name: name for name in fixed}
     constants = [t for t in graph.initializer if not t.name.startswith("net.")]
     names |= {tensor.name: f"constant_{place}" for place, tensor in enumerate(constants)}
-    seen: Counter[str] = Counter()
-    for node in graph.node:
-        node.name = f"{node.op_type}_{seen[node.op_type]}"
-        seen[node.op_type] += 1
+    for node, name in zip(graph.node, _name_nodes(graph), strict=True):
         for place, output in enumerate(node.output):
             if output and output not in fixed:
-                names[output] = f"{node.name}_out{place}"
+                names[output] = f"{name}_out{place}"
+    return names
+
+
+def _name_nodes(graph: Any) -> list[str]:
+    seen: Counter[str] = Counter()
+    names = []
+    for node in graph.node:
+        names.append(f"{node.op_type}_{seen[node.op_type]}")
+        seen[node.op_type] += 1
+    return names
+
+
+def _rename(model: ModelProto) -> None:
+    graph, names = model.graph, plan_names(model)
+    for node, name in zip(graph.node, _name_nodes(graph), strict=True):
+        node.name = name
+        node.input[:] = [names.get(each, each) for each in node.input]
+        node.output[:] = [names.get(each, each) for each in node.output]
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]

@@ -13,6 +13,7 @@ from enginehouse.train.record import Normalised
 if TYPE_CHECKING:
     import torch
     from onnx import ModelProto
+    from torch.export import ExportedProgram
 
 
 def wrap_network(net: torch.nn.Module, model: Normalised) -> torch.nn.Module:
@@ -38,13 +39,19 @@ def wrap_network(net: torch.nn.Module, model: Normalised) -> torch.nn.Module:
     return ServedNetwork()
 
 
-def onnx_from_torch(served: torch.nn.Module, contract: Contract, opset: int) -> ModelProto:
+def onnx_from_torch(
+    served: torch.nn.Module, contract: Contract, opset: int
+) -> tuple[ModelProto, ExportedProgram]:
     """Export with torch's own exporter, batch dynamic, weights inside.
 
     Args:
         served: what `wrap_network` returned.
         contract: names of input and output, size.
         opset: ONNX operator set.
+
+    Returns:
+        The graph, and the torch program it was written from. Where a value is in both, it has the
+        same name in both, but for the output.
 
     Raises:
         ExportError: the network holds something that cannot be exported.
@@ -70,6 +77,5 @@ def onnx_from_torch(served: torch.nn.Module, contract: Contract, opset: int) -> 
                 f"torch cannot export this network to ONNX opset {opset}: {first_line(error)}",
                 "Choose another architecture, or another export.opset.",
             ) from error
-    assert program is not None
-    proto: ModelProto = program.model_proto
-    return proto
+    assert program is not None and program.exported_program is not None
+    return program.model_proto, program.exported_program
