@@ -2,8 +2,9 @@
 
 Not a backend: every function takes the imported module (`tensorrt` 10.x or 11.x, or
 `tensorrt_rtx` 1.x) as `trt`. Networks are strongly typed, so the precision lies in the graph:
-explicit Q/DQ for INT8. Failures of the libraries come as None, False or a negative number and
-words in the logger; here they become exceptions. API: docs.nvidia.com/deeplearning/tensorrt.
+explicit Q/DQ for INT8, casts for fp16 and bf16. Failures of the libraries come as None, False or a
+negative number and words in the logger; here they become exceptions. API:
+docs.nvidia.com/deeplearning/tensorrt.
 """
 
 from __future__ import annotations
@@ -17,10 +18,16 @@ from typing import Any
 from enginehouse.artifact import Report
 from enginehouse.backends._gpu import Gpu
 from enginehouse.backends._tensorrt_graph import check_symmetric
-from enginehouse.engine import Contract, Pictures, Probabilities, Sidecar, Target
+from enginehouse.engine import Contract, Pictures, Precision, Probabilities, Sidecar, Target
 from enginehouse.errors import EngineError, EngineMismatch, RecipeError, Unavailable
 
 PLAN = "engine.plan"
+PRECISIONS: dict[Precision, str] = {
+    "fp32": "as the graph is typed, without TF32",
+    "fp16": "as the graph is typed",
+    "bf16": "as the graph is typed",
+    "int8": "as the graph is typed; what is float in fp32, without TF32",
+}
 
 
 def install_command(extra: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,26 @@ from typing import Any
 from enginehouse.artifact import Report
 from enginehouse.backends import _cpu
 from enginehouse.backends._onnxruntime_rewrite import onnxruntime_from_symmetric
-from enginehouse.engine import Contract, Device, Pictures, Probabilities, Sidecar, Target
+from enginehouse.engine import (
+    Contract,
+    Device,
+    Pictures,
+    Precision,
+    Probabilities,
+    Sidecar,
+    Target,
+)
 from enginehouse.errors import EngineError
 from enginehouse.processor import has_vnni
 
 LIBRARY = "onnxruntime"
 EXTRA = ""
 LIBRARIES = ("numpy", "onnx", "onnxruntime")
+PRECISIONS: dict[Precision, str] = {
+    "fp32": "fp32",
+    "fp16": "fp32; fp16 weights are widened, and casts to fp16 kept or left out at will",
+    "int8": "int8 activations as uint8, biases as int32; what is float in fp32",
+}
 
 
 def find_missing() -> str | None:
@@ -36,13 +50,20 @@ def describe_run_device(target: Target) -> Device:
 def build(
     onnx: Path, target: Target, contract: Contract, folder: Path, report: Report
 ) -> dict[str, str]:
-    """Write `engine.onnx`: an INT8 graph rewritten for this library, an fp32 graph as it is.
+    """Write `engine.onnx`: an INT8 graph rewritten for this library, others as they are.
 
     The batch dimension stays open; sessions are fed within the profile.
 
     Raises:
-        EngineError: ONNX Runtime cannot load the result; holds its own words.
+        EngineError: ONNX Runtime has no kernels for the precision, or cannot load the result; then
+            holds its own words.
     """
+    if target.precision not in PRECISIONS:
+        raise EngineError(
+            f"ONNX Runtime's CPU provider has no {target.precision} kernels; it runs "
+            f"{', '.join(PRECISIONS)}.",
+            f"Use the backend openvino for {target.precision} on the CPU.",
+        )
     import onnx as onnx_library
 
     report("read ONNX", 0, 2)
@@ -53,9 +74,9 @@ def build(
     else:
         path.write_bytes(onnx.read_bytes())
     report("check", 1, 2)
-    _open_session(path, threads=1)
+    _open_session(path, target.precision, threads=1)
     report("written", 2, 2)
-    return {"spelling": "uint8 activations, int32 bias" if target.precision == "int8" else "as is"}
+    return {"computes": PRECISIONS[target.precision]}
 
 
 class OnnxRuntimeSession:
@@ -84,10 +105,12 @@ def load(files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> OnnxRunti
     Raises:
         EngineError: this version cannot load the file.
     """
-    return OnnxRuntimeSession(_open_session(files["engine.onnx"], threads), sidecar.contract)
+    session = _open_session(files["engine.onnx"], sidecar.precision, threads)
+    return OnnxRuntimeSession(session, sidecar.contract)
 
 
-def _open_session(path: Path, threads: int) -> Any:
+def _open_session(path: Path, precision: Precision, threads: int) -> Any:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # looked at by the import
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -101,8 +124,12 @@ def _open_session(path: Path, threads: int) -> Any:
         # There the fast uint8 x int8 kernels add pairs of products in 16 bits, which overflows;
         # this asks for exact ones. With VNNI it would only cost (2.7 times on ResNet-18).
         options.add_session_config_entry("session.x64quantprecision", "1")
+    # ONNX Runtime 1.32 crashes when it lays out the fp16 convolution of a vision transformer anew.
+    avoided = ["NchwcTransformer"] if precision == "fp16" else []
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(
+            path, options, providers=["CPUExecutionProvider"], disabled_optimizers=avoided
+        )
     except (
         state.EPFail,
         state.Fail,

@@ -15,12 +15,32 @@ from typing import Any
 
 from enginehouse.artifact import Report
 from enginehouse.backends import _cpu
-from enginehouse.engine import Contract, Device, Pictures, Probabilities, Sidecar, Target
-from enginehouse.errors import EngineError
+from enginehouse.engine import (
+    Contract,
+    Device,
+    Pictures,
+    Precision,
+    Probabilities,
+    Sidecar,
+    Target,
+)
+from enginehouse.errors import EngineError, Unavailable
+from enginehouse.processor import has_bf16
 
 LIBRARY = "openvino"
 EXTRA = ""
 LIBRARIES = ("numpy", "openvino")
+PRECISIONS: dict[Precision, str] = {
+    "fp32": "fp32",
+    "fp16": "fp32; fp16 weights are widened when the engine is loaded",
+    "bf16": "as the graph is typed, on processors that have bf16",
+    "int8": "int8; what is float in fp32",
+}
+# For every precision: "fp32" must mean fp32 on processors where the default is bf16, what is float
+# in an INT8 graph keeps its numbers everywhere, and of a bf16 graph the ends stay in fp32 (told
+# bf16, it would round the logits too; ResNet-18 takes the same time either way). On an AVX512
+# processor with VNNI and bf16, INT8 ResNet-18 and ResNet-50 took the same time with f32 and bf16.
+INFERENCE_PRECISION = "f32"
 
 _COUNTED_NAME = re.compile(r"([A-Z][A-Za-z0-9]*)_\d+")  # as `ShapeOf_12426`
 
@@ -66,7 +86,11 @@ def build(
     # Weights stay as they are: `compress_to_fp16` is on by default and would halve fp32 ones.
     ov.save_model(model, folder / "engine.xml", compress_to_fp16=False)
     report("written", 2, 2)
-    return {"compress_to_fp16": "no", "inference_precision": "f32"}
+    return {
+        "compress_to_fp16": "no",
+        "inference_precision": INFERENCE_PRECISION,
+        "computes": PRECISIONS[target.precision],
+    }
 
 
 def _renumber(model: Any) -> None:
@@ -99,25 +123,49 @@ def load(files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> OpenVinoS
     """Compile the IR for this processor, tuned for latency.
 
     Raises:
+        Unavailable: a bf16 engine, and the processor has no bf16.
         EngineError: the files are no IR that this version reads.
     """
     import openvino as ov
 
-    # f32 for both precisions: "fp32" must mean fp32 on processors where the default is bf16, and
-    # what is float in an INT8 graph keeps its numbers everywhere. It costs nothing: on an AVX512
-    # processor with VNNI and bf16, INT8 ResNet-18 and ResNet-50 took the same time with either.
-    options: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    options: dict[str, Any] = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": INFERENCE_PRECISION,
+    }
     if threads:
         options["INFERENCE_NUM_THREADS"] = threads
     core = ov.Core()
     try:
         model = core.read_model(files["engine.xml"], files["engine.bin"])
-        return OpenVinoSession(core.compile_model(model, "CPU", options))
+        compiled = core.compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise EngineError(
             f"OpenVINO cannot load the engine: {_last_words(error)}",
             "Build the engine again with the OpenVINO that is installed here.",
         ) from error
+    kinds = {op.get_output_element_type(0) for op in model.get_ops() if op.get_output_size()}
+    if ov.Type.bf16 in kinds:
+        _check_bf16(compiled)
+    return OpenVinoSession(compiled)
+
+
+def _check_bf16(compiled: Any) -> None:
+    """Refuse a bf16 engine that this processor would widen or emulate, which OpenVINO tells nobody.
+
+    Without AVX512 it computes in f32; with AVX512 alone it emulates bf16, slower than f32.
+
+    Raises:
+        Unavailable: the processor has no bf16.
+    """
+    nodes = compiled.get_runtime_model().get_ordered_ops()
+    computed = {node.get_rt_info()["runtimePrecision"].astype(str) for node in nodes}
+    if "bf16" not in computed or not has_bf16():
+        how = "emulate it" if "bf16" in computed else "compute in f32 instead"
+        raise Unavailable(
+            f"The engine is in bf16, for which this processor has no instructions; OpenVINO would "
+            f"{how}.",
+            "Run it on a processor with AVX512-BF16 or AMX, or ship another precision.",
+        )
 
 
 def _last_words(error: RuntimeError) -> str:

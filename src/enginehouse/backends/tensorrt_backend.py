@@ -15,6 +15,7 @@ LIBRARY = "tensorrt"
 EXTRA = "tensorrt"
 # The distribution may also be called tensorrt-cu12 or -cu13: the device record has the version.
 LIBRARIES = ("numpy", "onnx", "tensorrt", "torch")
+PRECISIONS = _tensorrt.PRECISIONS
 
 
 def find_missing() -> str | None:
@@ -60,7 +61,7 @@ def build(
     trt = _import_library()
     plan = _tensorrt.build_plan(trt, onnx, target, contract, report, lambda config: None)
     (folder / _tensorrt.PLAN).write_bytes(plan)
-    return {"strongly_typed": "yes", "tf32": "off"}
+    return {"strongly_typed": "yes", "tf32": "off", "computes": PRECISIONS[target.precision]}
 
 
 def load(files: Mapping[str, Path], sidecar: Sidecar, threads: int) -> _tensorrt.TensorRtSession:

@@ -16,6 +16,7 @@ from enginehouse.errors import EngineError, RecipeError, Unavailable
 LIBRARY = "tensorrt-rtx"
 EXTRA = "rtx"
 LIBRARIES = ("numpy", "onnx", "tensorrt_rtx", "torch")
+PRECISIONS = _tensorrt.PRECISIONS
 
 
 def find_missing() -> str | None:
@@ -95,7 +96,12 @@ def build(
     plan = _tensorrt.build_plan(trt, onnx, target, contract, report, configure)
     check_plan(plan, wanted, _list_known(trt))
     (folder / _tensorrt.PLAN).write_bytes(plan)
-    return {"strongly_typed": "yes", "tf32": "off", "compute_capabilities": "+".join(wanted)}
+    return {
+        "strongly_typed": "yes",
+        "tf32": "off",
+        "computes": PRECISIONS[target.precision],
+        "compute_capabilities": "+".join(wanted),
+    }
 
 
 def check_plan(plan: bytes, wanted: Sequence[str], known: Sequence[str]) -> None:

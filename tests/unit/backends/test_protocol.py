@@ -19,7 +19,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("name", list_choices("backends"))
 def test_backend_has_the_protocols_functions_and_constants(name: str) -> None:
     backend = load_backend(name)
-    assert {"LIBRARY", "EXTRA", "LIBRARIES"} <= vars(backend).keys()
+    assert {"LIBRARY", "EXTRA", "LIBRARIES", "PRECISIONS"} <= vars(backend).keys()
     assert "build" in FUNCTIONS
     for function in FUNCTIONS:
         promised = list(inspect.signature(getattr(Backend, function)).parameters)[1:]

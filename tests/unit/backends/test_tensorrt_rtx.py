@@ -43,18 +43,23 @@ def make_sidecar() -> Sidecar:
     )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", tensorrt_rtx_backend.PRECISIONS)
 def test_builds_ahead_of_time_for_the_named_capabilities(
     precision: Precision, tmp_path: Path
 ) -> None:
-    target = make_target("sm89+sm86", precision)
+    target = make_target("sm89+sm86+sm120", precision)
     graph = save_graph(tmp_path, precision)
     flags = tensorrt_rtx_backend.build(graph, target, CONTRACT, tmp_path, silent)
     plan = (tmp_path / "engine.plan").read_bytes()
-    tensorrt_rtx_backend.check_plan(plan, ["8.6", "8.9"], KNOWN)
-    assert flags["compute_capabilities"] == "8.9+8.6"
+    tensorrt_rtx_backend.check_plan(plan, ["8.6", "8.9", "12.0"], KNOWN)
+    assert flags["compute_capabilities"] == "8.9+8.6+12.0"
+    assert flags["computes"] == tensorrt_rtx_backend.PRECISIONS[precision]
     device = tensorrt_rtx_backend.describe_build_device(target)
-    assert (device.capability, device.model, device.driver) == ("8.9+8.6", "", "")
+    assert (device.capability, device.model, device.driver) == (
+        "8.9+8.6+12.0",
+        "",
+        "",
+    )
     assert device.libraries.keys() == {"tensorrt-rtx"}
 
 
