@@ -86,33 +86,37 @@ def judge(
     results = []
     for name, card in scorecards.items():
         champion = champions[name]
+        twin = references[name]
+        results.append(_judge_drop(config, name, "accuracy", card.accuracy, twin.accuracy))
         for measure in list_measures(config, card):
-            results += _judge_quality(config, name, measure, card, references[name])
+            score, reference = measure.read(card), measure.read(twin)
+            results.append(_judge_floor(name, measure, score))
+            results.append(_judge_drop(config, name, measure.name, score, reference))
             if isinstance(champion, Scorecard):
                 results.append(_judge_champion(config, name, measure, card, champion))
         results += _judge_limits(config, name, card)
-        results += _compare_escapes(config, name, card, references[name], champion)
+        results += _compare_escapes(config, name, card, twin, champion)
         if isinstance(champion, str):
             results.append(GateResult("champion", name, True, champion))
     return results
 
 
-def _judge_quality(
-    config: GateConfig, engine: str, measure: Measure, card: Scorecard, twin: Scorecard
-) -> list[GateResult]:
-    score, reference = measure.read(card), measure.read(twin)
+def _judge_floor(engine: str, measure: Measure, score: float) -> GateResult:
+    return GateResult(
+        *("quality floor", engine, score >= measure.floor),
+        f"{measure.name} {score:.4f}, wanted at least {measure.floor:.4f}",
+    )
+
+
+def _judge_drop(
+    config: GateConfig, engine: str, name: str, score: float, reference: float
+) -> GateResult:
     drop = reference - score
-    return [
-        GateResult(
-            *("quality floor", engine, score >= measure.floor),
-            f"{measure.name} {score:.4f}, wanted at least {measure.floor:.4f}",
-        ),
-        GateResult(
-            *("precision drop", engine, drop <= config.max_drop),
-            f"{measure.name} {score:.4f} against {reference:.4f} in fp32: drop "
-            f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
-        ),
-    ]
+    return GateResult(
+        *("precision drop", engine, drop <= config.max_drop),
+        f"{name} {score:.4f} against {reference:.4f} in fp32: drop "
+        f"{max(drop, 0):.4f}, allowed {config.max_drop:.4f}",
+    )
 
 
 def _judge_champion(

@@ -93,6 +93,16 @@ def test_each_gate_fails_alone() -> None:
     assert verdicts(0.95, 0.95, 0.96)["champion"] is False
 
 
+def test_a_collapsed_engine_is_rejected_by_its_accuracy_too() -> None:
+    fp32 = card(0.9).model_copy(update={"accuracy": 0.917})
+    int8 = card(0.9).model_copy(update={"accuracy": 0.5})
+    [failed] = failures(int8, fp32, "first version", max_drop=0.01)
+    assert failed.gate == "precision drop"
+    assert failed.reason == "accuracy 0.5000 against 0.9170 in fp32: drop 0.4170, allowed 0.0100"
+    near = card(0.9).model_copy(update={"accuracy": 0.908})
+    assert failures(near, fp32, "first version", max_drop=0.01) == []
+
+
 def test_equal_to_the_champion_passes_and_margins_count() -> None:
     assert verdicts(0.95, 0.95, 0.95)["champion"]
     assert verdicts(0.95, 0.95, 0.96, champion_margin=0.02)["champion"]
@@ -101,12 +111,12 @@ def test_equal_to_the_champion_passes_and_margins_count() -> None:
 def test_every_engine_is_held_against_its_own_twin() -> None:
     cards = {"a": card(0.95), "b": card(0.93)}
     twins = {"a": card(0.95), "b": card(0.99)}
-    failed = [
+    failed = {
         (result.gate, result.engine)
         for result in judge(GateConfig(), cards, twins, {"a": "first", "b": "first"})
         if not result.passed
-    ]
-    assert failed == [("precision drop", "b")]
+    }
+    assert failed == {("precision drop", "b")}
 
 
 @pytest.mark.parametrize(("escapes", "passes"), [(1, True), (3, True), (4, False), (30, False)])
@@ -178,7 +188,7 @@ def test_of_windows_the_defects_found_count_too() -> None:
     def failed(score: float, twin: float, champion: float) -> list[str]:
         sides = ({"cpu": tiled(recall)} for recall in (score, twin, champion))
         results = judge(GateConfig(min_defect_recall=0.8), *sides)
-        assert len(results) == 6
+        assert len(results) == 7  # accuracy is held against that of fp32 alone
         return [f"{result.gate}: {result.reason}" for result in results if not result.passed]
 
     assert failed(0.9, 0.9, 0.9) == []

@@ -1,4 +1,4 @@
-"""Measure: three ways to the same answer, timed in turn."""
+"""Measure: several ways to the same answer, timed in turn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from enginehouse.choices import load_choice
 from enginehouse.engine import Device, load_backend
 from enginehouse.errors import DataError, EngineMismatch, RecipeError
-from enginehouse.measure.measure import MeasureConfig, measure
-from enginehouse.measure.record import Latency
+from enginehouse.measure.measure import measure
+from enginehouse.measure.record import Latency, MeasureConfig
 from enginehouse.measure.timing import NUM_WARM_UP, time_alternating
 from enginehouse.prepare.record import Pack
 from enginehouse.train.record import ModelConfig, TrainedModel
@@ -58,10 +58,9 @@ def seal_model(folder: Path) -> TrainedModel:
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("store")
-    reference = TARGET.model_copy(update={"name": "openvino-fp32", "precision": "fp32"})
     return {
-        "engine": build_engine(folder, TARGET),
-        "reference": build_engine(folder, reference),
+        "none": build_engine(folder, TARGET.model_copy(update={"precision": "fp32"})),
+        "int8_ptq": build_engine(folder, TARGET),
         "model": seal_model(folder),
         "pack": seal_pack(folder, [0, 1, 2]),
         "device": load_backend("openvino").describe_run_device(TARGET),
@@ -75,7 +74,7 @@ def measure_with(parts: dict[str, Any], config: MeasureConfig, **changes: Any) -
     return measure(**inputs, config=config, here=here)
 
 
-def test_latency_of_the_three_sides(parts: dict[str, Any]) -> None:
+def test_latency_of_every_candidate_and_of_eager(parts: dict[str, Any]) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -85,17 +84,23 @@ def test_latency_of_the_three_sides(parts: dict[str, Any]) -> None:
         torch.set_num_threads(before)
     notes: Any = latency.notes
     names = [row["name"] for row in notes["rows"]]
-    assert names == ["openvino int8", "openvino fp32", "pytorch eager fp32"]
+    assert names == ["none", "int8_ptq", "pytorch eager fp32"]
     for row in notes["rows"]:
         assert row["pictures_per_second"] == pytest.approx(4000 / row["milliseconds"])
+        assert 0 < row["milliseconds"] <= row["p90"]
     assert (notes["batch"], notes["threads"], notes["rounds"]) == (4, 1, 3)
     assert notes["device"] == parts["device"].describe() and notes["date"].endswith("+00:00")
 
 
-def test_latency_enters_no_identity(parts: dict[str, Any]) -> None:
-    config = MeasureConfig(rounds=3)
+def test_times_enter_no_identity_but_what_was_timed_does(parts: dict[str, Any]) -> None:
+    config = MeasureConfig(rounds=3, threads=1)
     first, second = (measure_with(parts, config) for _ in range(2))
     assert first.notes != second.notes and first.identity == second.identity
+    engines = {name: parts[name].identity for name in ("none", "int8_ptq")}
+    assert (first.engines, first.device) == (engines, parts["device"].identity)
+    alone = measure_with({name: part for name, part in parts.items() if name != "int8_ptq"}, config)
+    larger = measure_with(parts, MeasureConfig(rounds=3, threads=1, batch=2))
+    assert len({first.identity, alone.identity, larger.identity}) == 3
 
 
 def test_batch_beyond_the_profile_is_refused(parts: dict[str, Any]) -> None:
@@ -109,7 +114,13 @@ def test_device_record_of_another_machine_is_refused(parts: dict[str, Any]) -> N
         measure_with(parts, MeasureConfig(), device=device)
 
 
-def test_empty_test_split_is_a_data_error(parts: dict[str, Any]) -> None:
+def test_pictures_are_those_of_validation(parts: dict[str, Any]) -> None:
+    pack: Pack = parts["pack"]
+    untested = pack.model_copy(update={"counts": {**pack.counts, "test": 0}})
+    assert measure_with(parts, MeasureConfig(rounds=3, threads=1), pack=untested)
+
+
+def test_empty_validation_split_is_a_data_error(parts: dict[str, Any]) -> None:
     pack: Pack = seal_pack(parts["folder"], [])
     with pytest.raises(DataError, match="no pictures"):
         measure_with(parts, MeasureConfig(), pack=pack)
