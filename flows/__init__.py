@@ -11,6 +11,7 @@ TELEMETRY_OFF = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "GX_ANALYTICS_ENABLED": "false",
+    "ORT_DISABLE_TELEMETRY": "1",  # ONNX Runtime, whose import begins a session
     "DVC_NO_ANALYTICS": "true",
     "ITERATIVE_DO_NOT_TRACK": "true",  # DVC's telemetry library
 }

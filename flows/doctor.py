@@ -61,6 +61,7 @@ def diagnose(project: Project) -> list[Finding]:
         *_check_torch(),
         *_check_backends(),
         _check_timm(),
+        _check_modelopt(),
         _check_shared_memory(),
         _check_room(project),
         _check_remote(project),
@@ -143,6 +144,14 @@ def _check_timm() -> Finding:
         fix = ".venv/bin/pip install -c requirements.lock -e '.[timm]'"
         return Finding("timm", "missing", "not installed; torchvision's models need none", fix)
     return Finding("timm", "ok", f"{version}, more architectures to name in train.model")
+
+
+def _check_modelopt() -> Finding:
+    version = library_version("nvidia-modelopt")
+    if version == "none":
+        fix = ".venv/bin/pip install -c requirements.lock -e '.[modelopt]'"
+        return Finding("ModelOpt", "missing", "not installed; INT8 needs none", fix)
+    return Finding("ModelOpt", "ok", f"{version}, for the candidates fp16 and bf16")
 
 
 def _check_shared_memory() -> Finding:

@@ -10,15 +10,19 @@ import json
 from dataclasses import dataclass, field
 
 from enginehouse.artifact import Workspace
+from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
-from enginehouse.errors import RegistryError, Unavailable
+from enginehouse.errors import EngineError, RegistryError, Unavailable
+from enginehouse.evaluate.record import Scorecard
 from enginehouse.export.record import OnnxModel
 from enginehouse.gates import judge
 from enginehouse.prepare.record import Pack
+from enginehouse.quantize.record import PLAIN
 from enginehouse.recipe import Recipe
 from enginehouse.store import Store
 from flows.release import register_engine, say_waiting
-from flows.road import Step, make_engine
+from flows.road import Step, build_engine, score_engine
+from tasks.compare import compare_task
 from tasks.registry import Registry, Version
 
 MAX_TRIES = 10  # of a wish that keeps changing under our hands
@@ -109,22 +113,44 @@ def verify_engine(
         load_backend(target.backend).describe_run_device(target)
     except Unavailable as missing:
         return None, say_waiting(target, f"cannot be run here: {missing.message}")
-    onnx = OnnxModel.from_json(json.loads(wish.tags["onnx"])[target.precision])
+    graphs = {
+        name: OnnxModel.from_json(text) for name, text in json.loads(wish.tags["onnx"]).items()
+    }
+    chosen = json.loads(wish.tags["chosen"])[target.name]
     pack = Pack.from_json(wish.tags["pack"])
-    if reason := _find_lost(workspace.store, onnx, pack):
+    if reason := _find_lost(workspace.store, graphs[chosen], graphs[PLAIN], pack):
         return None, say_waiting(target, f"cannot be made here: {reason}")
-    made = make_engine(step, target, onnx, pack, recipe.evaluate)
-    if made.engine is None or made.scores is None:
-        return None, say_waiting(target, made.waiting)
-    fp32 = OnnxModel.from_json(json.loads(wish.tags["onnx"])["fp32"])
-    twin = make_engine(step, recipe.twin(target), fp32, pack, recipe.evaluate)
-    if twin.scores is None:
-        return None, say_waiting(target, twin.waiting)
-    name, card = target.name, made.scores.test
-    gates = judge(recipe.gates, {name: card}, {name: twin.scores.test}, {name: "the wish"})
+    made: dict[str, tuple[Engine, Scorecard]] = {}
+    for candidate in (PLAIN, chosen):
+        try:
+            made[candidate] = make_engine(step, candidate, target, graphs[candidate], pack, recipe)
+        except Unavailable as missing:
+            return None, say_waiting(target, f"cannot be built here: {missing.message}")
+        except EngineError as error:
+            return None, f"{target.name}: {candidate}: {error.message}"
+    engine, card = made[chosen]
+    name, twin = target.name, made[PLAIN][1]
+    gates = judge(recipe.gates, {name: card}, {name: twin}, {name: "the wish"})
     if failed := [gate for gate in gates if not gate.passed]:
         return None, f"{name}: {failed[0].gate}: {failed[0].reason}"
-    return register_engine(registry, workspace, recipe.name, wish, made.engine, card), ""
+    return register_engine(registry, workspace, recipe.name, wish, engine, card), ""
+
+
+def make_engine(
+    step: Step, candidate: str, target: Target, onnx: OnnxModel, pack: Pack, recipe: Recipe
+) -> tuple[Engine, Scorecard]:
+    """Build, compare and score one candidate's engine on this machine.
+
+    Raises:
+        Unavailable: this machine cannot build for the target.
+        EngineError: the graph cannot be built, or the engine differs from it.
+    """
+    place = f"{target.name}.{candidate}"
+    device = load_backend(target.backend).describe_run_device(target)
+    engine = build_engine(step, place, target, onnx)
+    inputs = {"engine": engine, "pack": pack, "device": device}
+    step(compare_task, f"compare.{place}", recipe.compare, onnx=onnx, **inputs)
+    return engine, score_engine(step, place, engine, pack, device, recipe.evaluate).test
 
 
 def _find_lost(store: Store, *records: OnnxModel | Pack) -> str:

@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from enginehouse.artifact import RecordUnreadable, Workspace, fingerprint, flatten
 from enginehouse.build.record import Engine
+from enginehouse.choose.table import list_rows
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineMismatch, Unavailable
 from enginehouse.evaluate.fit import check_fit
@@ -145,8 +147,8 @@ def register_road(run: Run, verdict: Verdict, run_url: str) -> Registered:
     if not known:
         parameters = flatten(recipe.model_dump(mode="json"))
         registry.log_history(run_id, parameters, _history(road))
-    first = next(target for target in recipe.targets if target.required)
-    onnx = road.onnx[first.precision]
+    first = recipe.main_target
+    onnx = road.onnx[road.chosen[first.name]]
 
     def onnx_file(folder: Path) -> dict[str, Path]:
         return {"onnx": run.workspace.copy_out(onnx, folder) / "model.onnx"}
@@ -220,10 +222,20 @@ def describe_release(run: Run, run_url: str) -> dict[str, str]:
         "git_commit": commit.removesuffix("-dirty"),
         "git_dirty": "yes" if commit.endswith("-dirty") else "no",
         "macro_f1": json.dumps(cards),
-        "onnx": json.dumps({name: record_tag(onnx) for name, onnx in road.onnx.items()}),
+        "onnx": json.dumps({name: record_tag(road.onnx[name]) for name in run.delivered}),
+        "chosen": json.dumps(road.chosen),
         "pack": record_tag(road.pack),
         "prefect_run": run_url,
     }
+
+
+def list_precisions(road: Road) -> list[dict[str, Any]]:
+    """One row per target and candidate: what it scored, and whether it ships."""
+    return [
+        {"target": name, **row}
+        for name, decision in road.decisions.items()
+        for row in list_rows(decision, road.tried[name].values())
+    ]
 
 
 def read_commit(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,10 +11,11 @@ from enginehouse.gates import GateResult
 from enginehouse.recipe import Recipe
 from flows.inspection import write_verdict
 from flows.reconcile import Promotion
-from flows.release import Registered, Verdict
+from flows.release import Registered, Verdict, list_precisions
 from flows.run import Run
 from tasks.registry import Version
 
+PRECISIONS = "precisions.json"  # what ships on each target and why, beside the report
 LIBRARIES = ("torch", "torchvision", "torchao", "onnx", "openvino", "prefect", "mlflow", "dvc")
 
 
@@ -134,6 +136,8 @@ def publish(run: Run, verdict: Verdict, made: Registered, promotion: Promotion) 
     )
     run.report_folder.mkdir(parents=True, exist_ok=True)
     report = write_report(run.report_folder, page)
+    table = json.dumps(list_precisions(run.road), indent=1)
+    (run.report_folder / PRECISIONS).write_text(table + "\n", encoding="utf-8")
     run.registry.log_folder(made.model.run_id, run.report_folder, "report")
     run.registry.note_last_release(run.recipe.name, run.release)
     return replace(result, report=report)

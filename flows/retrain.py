@@ -24,7 +24,13 @@ from enginehouse.validate.record import Validated
 from flows.inspection import Inspection
 from flows.promote import promote
 from flows.reconcile import Promotion
-from flows.release import Registered, Verdict, judge_road, register_road
+from flows.release import (
+    Registered,
+    Verdict,
+    judge_road,
+    list_precisions,
+    register_road,
+)
 from flows.result import RunResult, find_nothing_new, publish
 from flows.road import walk, with_tasks
 from flows.run import Run, make_context, name_profile
@@ -64,6 +70,9 @@ def retrain(
         return to_state(stop)
     create_markdown_artifact(render_markdown(result), key="summary", description="Summary")
     create_table_artifact(table_of_gates(result), key="gates", description="Gates")
+    create_table_artifact(
+        list_precisions(result.run.road), key="precisions", description="What ships on each target"
+    )
     create_table_artifact(table_of_stages(result), key="stages", description="Stages")
     return Completed(name=result.state_name, message=result.headline, data=result)
 

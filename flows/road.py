@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from enginehouse.build.record import Engine
-from enginehouse.engine import Device, Target, load_backend
-from enginehouse.errors import EngineError, Unavailable
+from enginehouse.choose.record import ChooseConfig, Rung
+from enginehouse.engine import STEPS, Device, Target, load_backend
+from enginehouse.errors import EngineError, ExportError, Unavailable
 from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.prepare.record import Pack
-from enginehouse.quantize.record import QuantizedModel
+from enginehouse.quantize.record import PLAIN, Candidate
 from enginehouse.recipe import Recipe
-from enginehouse.road import Road
-from enginehouse.train.record import Pretrained, TrainedModel
+from enginehouse.road import Road, Tried
+from enginehouse.train.record import Pretrained
 from enginehouse.validate.record import Validated
 from flows.inspection import Inspection
-from tasks._stage import RunContext, StageTask
+from tasks._stage import PROGRESS, RunContext, StageTask
 from tasks.build import build_task
+from tasks.choose import choose_task
+from tasks.compare import compare_task
 from tasks.evaluate import evaluate_task
 from tasks.export import export_task
 from tasks.ingest import ingest_task
@@ -62,19 +65,15 @@ def walk(
     start = {"pretrained": pretrained} if pretrained else {}
     model = step(train_task, "train", recipe.train, pack=pack, **start)
     road = Road(data, manifest, validated, pack, model)
-    twins = [recipe.twin(target) for target in recipe.targets if target.required]
-    for target in (*twins, *recipe.targets):
-        _add_engine(road, recipe, target, step)
-    first = next(target for target in recipe.targets if target.required)
-    if first.name in road.scorecards:
-        road.latency = step(
-            *(measure_task, "measure", recipe.measure),
-            engine=road.engines[first.name],
-            reference=road.engines[recipe.reference.name],
-            model=model,
-            pack=pack,
-            device=load_backend(first.backend).describe_run_device(first),
-        )
+    for candidate in recipe.list_candidates():
+        _shrink(road, recipe, candidate, step)
+    run_here = {target.name: _find_device(target) for target in recipe.targets}
+    for target in recipe.targets:
+        if device := run_here[target.name]:
+            _judge_target(road, recipe, target, device, step)
+    for target in recipe.targets:
+        if target.name not in road.tried:
+            _take_over(road, recipe, target, step)
     return road
 
 
@@ -91,15 +90,171 @@ def let_through(
     return manifest, validated
 
 
-def _add_engine(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
-    onnx = _export(road, recipe, target.precision, step)
-    made = make_engine(step, target, onnx, road.pack, recipe.evaluate)
-    if made.engine:
-        road.engines[target.name] = made.engine
-    if made.scores:
-        road.validations[target.name], road.scorecards[target.name] = made.scores
-    if made.waiting:
-        road.waiting[target.name] = made.waiting
+def _shrink(road: Road, recipe: Recipe, candidate: Candidate, step: Step) -> None:
+    """Make the network smaller in one way, down to its ONNX file."""
+    name = candidate.label
+    quantized = road.quantized[name] = step(
+        *(quantize_task, f"quantize.{name}", recipe.quantize.configure(candidate)),
+        model=road.model,
+        pack=road.pack,
+    )
+    try:
+        road.onnx[name] = step(
+            *(export_task, f"export.{name}", recipe.export),
+            model=quantized,
+            trained=road.model,
+            pack=road.pack,
+            data=road.data,
+        )
+    except ExportError as error:
+        if name == PLAIN:
+            raise
+        road.failed[name] = f"failed to export: {error.message}"
+        PROGRESS.warning("%s %s", name, road.failed[name])
+
+
+def _find_device(target: Target) -> Device | None:
+    """The device that runs a target's engine, if it is in this machine."""
+    try:
+        return load_backend(target.backend).describe_run_device(target)
+    except Unavailable:
+        return None
+
+
+def _judge_target(road: Road, recipe: Recipe, target: Target, device: Device, step: Step) -> None:
+    """Try every candidate on a target; what the rules choose is then scored on test.
+
+    Raises:
+        EngineError: of a required target, no candidate came to an engine.
+    """
+    tried = road.tried[target.name] = {
+        candidate.label: _try(road, recipe, target, candidate, device, step)
+        for candidate in recipe.list_candidates(target)
+    }
+    plain = tried[PLAIN]
+    if plain.validation is None:  # nothing to hold the others against
+        told = plain.waiting or plain.failed
+        if plain.failed and target.required:
+            raise EngineError(
+                f"Target {target.name!r} has no fp32 engine, which all others are held against: "
+                f"it {plain.failed}",
+                "Choose another backend or architecture, or make the target optional.",
+            )
+        road.waiting[target.name] = told
+        return
+    scored = [each for each in tried.values() if each.validation]
+    engines = {each.name: each.engine for each in scored}
+    latency = road.latencies[target.name] = step(
+        *(measure_task, f"measure.{target.name}", recipe.measure),
+        model=road.model,
+        pack=road.pack,
+        device=device,
+        **engines,
+    )
+    rungs = tuple(Rung(name=each.name, precision=each.precision) for each in scored)
+    decision = road.decisions[target.name] = step(
+        *(choose_task, f"choose.{target.name}", ChooseConfig(rules=recipe.choose, rungs=rungs)),
+        pack=road.pack,
+        device=device,
+        latency=latency,
+        **{each.name: each.validation for each in scored},
+    )
+    road.chosen[target.name] = decision.chosen
+    shipped = {target.name: tried[decision.chosen], recipe.twin(target).name: plain}
+    for name, each in shipped.items():
+        assert each.engine and each.validation
+        road.engines[name], road.validations[name] = each.engine, each.validation
+        road.scorecards[name] = step(
+            *(evaluate_task, f"evaluate.{name}", recipe.evaluate),
+            engine=each.engine,
+            pack=road.pack,
+            device=device,
+            validation=each.validation,
+        )
+
+
+def _try(
+    road: Road, recipe: Recipe, target: Target, candidate: Candidate, device: Device, step: Step
+) -> Tried:
+    """Build, compare and score one candidate on a target, on validation."""
+    name = candidate.label
+    tried = Tried(name, candidate.precision)
+    if reason := road.failed.get(name):
+        tried.failed = reason
+        return tried
+    inputs: dict[str, Any] = {"pack": road.pack, "device": device}
+    place = f"{target.name}.{name}"
+    try:
+        tried.engine = build_engine(step, place, target, road.onnx[name])
+        tried.parity = step(
+            *(compare_task, f"compare.{place}", recipe.compare),
+            engine=tried.engine,
+            onnx=road.onnx[name],
+            **inputs,
+        )
+    except Unavailable as reason_why:
+        tried.waiting = f"cannot be built here: {reason_why.message}"
+        return tried
+    except EngineError as error:
+        word = "differs from its ONNX file" if tried.engine else "failed to build"
+        tried.failed = f"{word}: {error.message}"
+        PROGRESS.warning("%s: %s %s", target.name, name, tried.failed)
+        return tried
+    tried.validation = step(
+        *(evaluate_task, f"evaluate.{place}.val", recipe.evaluate), engine=tried.engine, **inputs
+    )
+    return tried
+
+
+def _take_over(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
+    """Build for a device that is not here what another target was found to do well with.
+
+    Without any that was judged here, the smallest that the recipe allows. Nobody has run it: the
+    engine is unverified until a worker with the device has.
+
+    Raises:
+        EngineError: a required target's engine failed to build.
+    """
+    allowed = {c.label: c for c in recipe.list_candidates(target) if c.label in road.onnx}
+    judged = [road.chosen[t.name] for t in recipe.targets if t.name in road.decisions]
+    fitting = [name for name in judged if name in allowed]
+    smallest = max(allowed, key=lambda name: STEPS[allowed[name].precision])
+    name = fitting[0] if fitting else smallest
+    road.chosen[target.name] = name
+    tried = Tried(name, allowed[name].precision)
+    road.tried[target.name] = {name: tried}
+    try:
+        tried.engine = build_engine(step, f"{target.name}.{name}", target, road.onnx[name])
+        road.engines[target.name] = tried.engine
+        tried.waiting = f"built, but cannot be run here: {_explain_away(target)}"
+    except Unavailable as reason:
+        tried.waiting = f"cannot be built here: {reason.message}"
+    except EngineError as error:
+        if target.required:
+            raise
+        tried.failed = f"failed to build: {error.message}"
+    road.waiting[target.name] = tried.waiting or tried.failed
+
+
+def _explain_away(target: Target) -> str:
+    """Why a target's engine cannot be run here."""
+    try:
+        load_backend(target.backend).describe_run_device(target)
+    except Unavailable as reason:
+        return reason.message
+    raise AssertionError(f"{target.name} can be run here")
+
+
+def build_engine(step: Step, place: str, target: Target, onnx: OnnxModel) -> Engine:
+    """Build an ONNX file's engine for a target, in the file's precision.
+
+    Raises:
+        Unavailable: this machine cannot build for it.
+        EngineError: the graph cannot be built.
+    """
+    made_for = target.model_copy(update={"precision": onnx.precision})
+    device = load_backend(target.backend).describe_build_device(made_for)
+    return cast(Engine, step(build_task, f"build.{place}", made_for, onnx=onnx, device=device))
 
 
 class Scores(NamedTuple):
@@ -107,40 +262,6 @@ class Scores(NamedTuple):
 
     validation: Scorecard
     test: Scorecard
-
-
-class Made(NamedTuple):
-    """An engine as far as it could be made here, and why no further."""
-
-    engine: Engine | None
-    scores: Scores | None
-    waiting: str
-
-
-def make_engine(
-    step: Step, target: Target, onnx: OnnxModel, pack: Pack, config: EvaluateConfig
-) -> Made:
-    """Build and score the engine of one target as far as this machine can.
-
-    Raises:
-        EngineError: a required target's engine failed to build or run.
-    """
-    backend = load_backend(target.backend)
-    try:
-        device = backend.describe_build_device(target)
-        engine = step(build_task, f"build.{target.name}", target, onnx=onnx, device=device)
-    except Unavailable as reason:
-        return Made(None, None, f"cannot be built here: {reason.message}")
-    except EngineError as error:
-        if target.required:
-            raise
-        return Made(None, None, f"failed to build: {error.message}")
-    try:
-        device = backend.describe_run_device(target)
-    except Unavailable as reason:
-        return Made(engine, None, f"built, but cannot be run here: {reason.message}")
-    scores = score_engine(step, target.name, engine, pack, device, config)
-    return Made(engine, scores, "")
 
 
 def score_engine(
@@ -151,22 +272,6 @@ def score_engine(
     validation = step(evaluate_task, f"evaluate.{name}.val", config, **inputs)
     test = step(evaluate_task, f"evaluate.{name}", config, **inputs, validation=validation)
     return Scores(validation, test)
-
-
-def _export(road: Road, recipe: Recipe, precision: str, step: Step) -> OnnxModel:
-    if precision not in road.onnx:
-        network: TrainedModel | QuantizedModel = road.model
-        if precision == "int8":
-            network = road.quantized = step(
-                quantize_task, "quantize", recipe.quantize, model=road.model, pack=road.pack
-            )
-        road.onnx[precision] = step(
-            *(export_task, f"export.{precision}", recipe.export),
-            model=network,
-            pack=road.pack,
-            data=road.data,
-        )
-    return road.onnx[precision]
 
 
 def with_tasks(context: RunContext) -> Step:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from enginehouse.artifact import Source, Workspace, fingerprint
 from enginehouse.project import Project
+from enginehouse.quantize.record import PLAIN
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
 from enginehouse.stage import Watch
@@ -39,6 +40,11 @@ class Run:
     workspace: Workspace
     step: Step
 
+    @property
+    def delivered(self) -> list[str]:
+        """The candidates that ship on any target, and `none`, which the others are held against."""
+        return sorted({PLAIN, *self.road.chosen.values()} & self.road.onnx.keys())
+
     @cached_property
     def release(self) -> str:
         """The identity of what is delivered: graphs, targets, required engines, operating rules."""
@@ -46,7 +52,8 @@ class Run:
         return fingerprint(
             {
                 "recipe": self.recipe.name,
-                "onnx": {precision: onnx.identity for precision, onnx in self.road.onnx.items()},
+                "onnx": {name: self.road.onnx[name].identity for name in self.delivered},
+                "chosen": self.road.chosen,
                 "targets": self.recipe.targets,
                 "engines": {n: e.identity for n, e in self.road.engines.items() if n in required},
                 # Not the point itself: another machine's rounding is no other delivery.

@@ -6,11 +6,12 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
 from enginehouse.evaluate.record import Scorecard
+from enginehouse.quantize.record import PLAIN
 from enginehouse.train.diagnosis import Finding
 from enginehouse.train.profile import TABLE
 from flows.result import RunResult
@@ -26,6 +27,7 @@ def render_summary(result: RunResult) -> str:
         ("data", _data(result)),
         (result.run.resolved.status, result.run.resolved.hint),
         ("quality", _quality(result)),
+        *(("precision", text) for text in _precision(result)),
         ("defects", _defects(result)),
         ("latency", _latency(result)),
         ("registered", _registered(result)),
@@ -94,7 +96,7 @@ def _data(result: RunResult) -> str:
 def _quality(result: RunResult) -> str:
     road, recipe = result.run.road, result.run.recipe
     names = {recipe.reference.name: "fp32"} | {
-        t.name: f"{t.name} {t.precision}" for t in recipe.targets
+        name: f"{name} {chosen}" for name, chosen in road.chosen.items() if chosen != PLAIN
     }
     card = _last_card(result)
     if card is None:
@@ -143,21 +145,37 @@ def _defects(result: RunResult) -> str:
     return f"of {card.defects.num_boxes}, found are {', '.join(found)}" if found else ""
 
 
+def _precision(result: RunResult) -> list[str]:
+    """Of each target that was judged here: what ships and why, and why nothing smaller does."""
+    told = []
+    for name, decision in result.run.road.decisions.items():
+        reasons = dict(cast(dict[str, str], decision.notes["reasons"]))
+        reasons |= {
+            tried.name: tried.failed
+            for tried in result.run.road.tried[name].values()
+            if tried.failed
+        }
+        told.append(f"{name}: {decision.chosen} {reasons.pop(decision.chosen)}")
+        told += [f"  not {other}: {why}" for other, why in reasons.items() if other != PLAIN]
+    return told
+
+
 def _latency(result: RunResult) -> str:
-    latency = result.run.road.latency
-    if latency is None:
+    road, target = result.run.road, result.run.recipe.main_target
+    if target.name not in road.latencies:
         return ""
-    rows: Any = latency.notes["rows"]
-    engine, *others = rows
-    text = f"{engine['name']} {engine['milliseconds']:.2f} ms"
+    notes: Any = road.latencies[target.name].notes
+    times = {row["name"]: row["milliseconds"] for row in notes["rows"]}
+    chosen = road.chosen[target.name]
+    mine = times.pop(chosen)
+    names = {PLAIN: f"{target.backend} fp32"}
     faster = [
-        f"{other['milliseconds'] / engine['milliseconds']:.1f}x faster than {other['name']}"
-        for other in others
+        f"{other / mine:.1f}x faster than {names.get(name, name)}" for name, other in times.items()
     ]
-    text = ", ".join([text, *faster])
-    device = str(latency.notes["device"]).removeprefix("cpu, ").partition(" (")[0]
-    day = str(latency.notes["date"]).partition("T")[0]
-    return f"{text} (batch {latency.notes['batch']}, {device}, {day})"
+    text = ", ".join([f"{names.get(chosen, f'{target.backend} {chosen}')} {mine:.2f} ms", *faster])
+    device = str(notes["device"]).removeprefix("cpu, ").partition(" (")[0]
+    day = str(notes["date"]).partition("T")[0]
+    return f"{text} (batch {notes['batch']}, {device}, {day})"
 
 
 def _registered(result: RunResult) -> str:

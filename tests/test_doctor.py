@@ -34,7 +34,8 @@ def test_this_checkout_can_run_the_base_pipeline(
     findings = diagnose(project)
     assert print_findings(findings) == 0
     named = ["Python", "Platform", "Packages", "torch", "CUDA", "Driver", "OpenVINO"]
-    named += ["ONNX Runtime", "TensorRT", "TensorRT-RTX", "timm", "Shared memory", "Disk"]
+    named += ["ONNX Runtime", "TensorRT", "TensorRT-RTX", "timm", "ModelOpt", "Shared memory"]
+    named += ["Disk"]
     assert [finding.name for finding in findings] == [*named, "DVC remote", "Prefect", "MLflow"]
     lines = capsys.readouterr().out.splitlines()
     assert all(re.match(r"(ok|missing) +\w|  +-> ", line) for line in lines)

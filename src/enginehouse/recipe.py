@@ -9,14 +9,17 @@ from pydantic import Field, model_validator
 
 from enginehouse.artifact import Config
 from enginehouse.choices import iter_choices, load_choice
+from enginehouse.choose.record import ChooseRules
+from enginehouse.compare.record import CompareConfig
 from enginehouse.engine import Target
+from enginehouse.errors import RecipeError
 from enginehouse.evaluate.config import EvaluateConfig
 from enginehouse.export.export import ExportConfig
 from enginehouse.gates import GateConfig
 from enginehouse.ingest.ingest import IngestConfig
-from enginehouse.measure.measure import MeasureConfig
+from enginehouse.measure.record import MeasureConfig
 from enginehouse.prepare.config import PrepareConfig
-from enginehouse.quantize.record import QuantizeConfig
+from enginehouse.quantize.record import PLAIN, Candidate, QuantizePlan
 from enginehouse.train.config import TrainConfig
 from enginehouse.train.finetune import FinetuneConfig, Policy, group_parameters
 from enginehouse.train.loss import check_loss
@@ -57,13 +60,21 @@ class Recipe(Config):
         "the project or absolute.",
     )
     train: TrainConfig = Field(TrainConfig(), description="Network and training.")
-    quantize: QuantizeConfig = Field(QuantizeConfig(), description="How the network shrinks.")
+    quantize: QuantizePlan = Field(
+        QuantizePlan(), description="The ways to make the network smaller that are tried."
+    )
     export: ExportConfig = Field(ExportConfig(), description="How the ONNX file is written.")
     targets: tuple[Target, ...] = Field(
         (Target(),), min_length=1, max_length=16, description="The engines to deliver."
     )
+    compare: CompareConfig = Field(
+        CompareConfig(), description="How near an engine must be to its ONNX file."
+    )
     evaluate: EvaluateConfig = Field(EvaluateConfig(), description="How engines are scored.")
     measure: MeasureConfig = Field(MeasureConfig(), description="How latency is taken.")
+    choose: ChooseRules = Field(
+        ChooseRules(), description="When a smaller precision may ship on a target."
+    )
     gates: GateConfig = Field(GateConfig(), description="What a candidate must meet to serve.")
 
     @model_validator(mode="after")
@@ -81,9 +92,23 @@ class Recipe(Config):
         return self.ingest.problem
 
     @property
+    def main_target(self) -> Target:
+        """The first required target: the one that people look at first."""
+        return next(target for target in self.targets if target.required)
+
+    @property
     def reference(self) -> Target:
-        """The fp32 twin of the first required target: what its latency is compared with."""
-        return self.twin(next(target for target in self.targets if target.required))
+        """The fp32 twin of the main target."""
+        return self.twin(self.main_target)
+
+    def list_candidates(self, target: Target | None = None) -> list[Candidate]:
+        """What may ship on a target, or on any of them; the network as it was trained first."""
+        targets = self.targets if target is None else (target,)
+        return [
+            candidate
+            for candidate in (Candidate(quantizer=PLAIN), *self.quantize.candidates)
+            if any(each.admits(candidate.precision) for each in targets)
+        ]
 
     @staticmethod
     def twin(target: Target) -> Target:
@@ -101,10 +126,24 @@ def check_recipe(recipe: Recipe) -> None:
     """
     for folder, name in iter_choices(recipe):
         load_choice(folder, name)
+    _check_precisions(recipe)
     recipe.prepare.check_problem(recipe.problem)
     check_loss(recipe.train.loss, recipe.problem)
     load_choice("models", recipe.train.model.family).check_name(recipe.train.model.name)
     _check_network(recipe.train)
+
+
+def _check_precisions(recipe: Recipe) -> None:
+    """Each target's smallest precision needs a candidate that comes to it."""
+    candidates = recipe.list_candidates()
+    for target in recipe.targets:
+        if target.precision not in {each.precision for each in candidates}:
+            found = ", ".join(f"{each.label} ({each.precision})" for each in candidates)
+            raise RecipeError(
+                f"targets: {target.name} may ship {target.precision}, but no candidate comes to "
+                f"it; there are {found}.",
+                "Add one to quantize.candidates, or set the target's precision to one of these.",
+            )
 
 
 def _check_network(config: TrainConfig) -> None:
