@@ -75,8 +75,9 @@ def test_the_verdict_is_seen_first(browser: Browser, address: str) -> None:
 def test_every_picture_loads_and_nothing_else_is_asked_for(browser: Browser, address: str) -> None:
     page = open_page(browser, address, PHONE, "light")
     widths = page.evaluate("[...document.images].map(image => image.naturalWidth)")
-    # Twelve predictions, what six of them rest on, two plots, one thumbnail, the first batch.
-    assert len(widths) == 22
+    # Twelve predictions, what six of them rest on, two plots, one thumbnail, the first batch,
+    # two flips.
+    assert len(widths) == 24
     assert all(width > 0 for width in widths)
     assert page.seen == [address]
     page.close()

@@ -33,6 +33,7 @@ from enginehouse.report.page import PageData
 from enginehouse.report.report import write_report
 from enginehouse.report.statements import Statements, read_shipped
 from enginehouse.report.tables import make_confusion
+from enginehouse.road import Tried
 from enginehouse.train.network import WEIGHTS, build_network
 from enginehouse.train.record import ModelConfig
 from tests.report_run import CLASSES, cut_into_windows, make_page
@@ -102,7 +103,7 @@ def test_it_says_what_came_of_the_run(page: PageData, tmp_path: Path) -> None:
         *(
             "0 train, 20 val, 80 test",
             "11 ★ kept",
-            "openvino int8 on cpu, openvino 2026.4.1",
+            "openvino on cpu, int8, openvino 2026.4.1",
             "3.0e-05",
             "0 of 32",
         ),
@@ -171,7 +172,8 @@ def test_it_can_be_read_without_seeing(page: PageData, tmp_path: Path) -> None:
     assert reader.find("html") == [{"lang": "en"}]
     assert all(image["alt"] for image in reader.find("img"))
     drawings = [svg for svg in reader.find("svg") if svg["role"] == "img"]
-    assert len(drawings) == len(reader.find("svg")) == 6  # four charts, two unreadable files
+    # Four charts of training, three of precision, two unreadable files.
+    assert len(drawings) == len(reader.find("svg")) == 9
     assert all(svg["aria-label"] for svg in drawings)
     assert all(head["scope"] in ("col", "row") for head in reader.find("th"))
 
@@ -188,15 +190,18 @@ def test_pictures_that_changed_or_went_are_left_out_and_said(
 
 
 def test_a_run_whose_engine_waits_still_has_a_report(page: PageData, tmp_path: Path) -> None:
+    reason = "cannot be built here: <no library>"
     road = replace(
         page.road,
-        **{"engines": {}, "scorecards": {}, "latency": None},
-        waiting={"openvino": "cannot be built here: <no library>"},
+        **{"engines": {}, "scorecards": {}, "latencies": {}, "decisions": {}, "chosen": {}},
+        tried={"openvino": {"none": Tried("none", "fp32", waiting=reason)}},
+        waiting={"openvino": reason},
     )
     waiting = replace(page, road=road, gates=[], verdict="waiting")
     text = read(waiting, tmp_path).text
     assert "No gate was applied" in text
-    assert "has no scores: cannot be built here: <no library>" in text
+    assert f"has no scores: {reason}" in text
+    assert f"Nothing was decided on openvino: {reason}" in text
     assert "What the network said of the val pictures" in text
     assert "3 of 20 are wrong" in text
 

@@ -29,16 +29,19 @@ class Chart:
 
     Attributes:
         summary: the chart in words, for those who cannot see it.
+        over: what the x axis counts, in the plural.
         x_ticks, y_ticks: position and text.
-        mark: x position of the epoch to point out.
+        mark: x position of what to point out. marked: what that is.
     """
 
     title: str
     summary: str
+    over: str
     lines: list[Line]
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
     mark: float
+    marked: str
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -47,14 +50,22 @@ class Chart:
     bottom: int = HEIGHT - BOTTOM
 
 
-def make_chart(title: str, series: Mapping[str, Series], mark: int, from_zero: bool) -> Chart:
+def make_chart(
+    title: str,
+    series: Mapping[str, Series],
+    mark: int,
+    from_zero: bool,
+    over: str = "epochs",
+    marked: str = "best epoch, kept",
+) -> Chart:
     """Lay a chart out.
 
     Args:
         title: what the y axis means.
         series: name to (epoch, value), epochs rising; at least one point in all.
-        mark: epoch to point out.
+        mark: epoch to point out; marked: what it is.
         from_zero: the y axis begins at zero.
+        over: what the x axis counts, where that is not epochs.
     """
     epochs = [epoch for line in series.values() for epoch, _ in line]
     values = [value for line in series.values() for _, value in line]
@@ -80,11 +91,13 @@ def make_chart(title: str, series: Mapping[str, Series], mark: int, from_zero: b
     step = max(1, math.ceil((last - first) / 7))
     return Chart(
         title=title,
-        summary=f"{title}, epochs {first} to {last}: {'; '.join(words)}.",
+        summary=f"{title}, {over} {first} to {last}: {'; '.join(words)}.",
+        over=over,
         lines=lines,
         x_ticks=[(x_of(epoch), str(epoch)) for epoch in range(first, last + 1, step)],
         y_ticks=[(y_of(value), _show_tick(value)) for value in y_values],
         mark=x_of(mark),
+        marked=marked,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from enginehouse.artifact import Record
 from enginehouse.report.chart import Chart, Series, make_chart
 from enginehouse.report.page import PageData
 from enginehouse.train.diagnosis import Finding
@@ -30,19 +31,19 @@ class Epoch(BaseModel):
     data_wait: float
 
 
-def read_history(page: PageData) -> list[Epoch]:
-    """The epochs of a trained model, in order."""
-    return TypeAdapter(list[Epoch]).validate_python(page.road.model.notes["history"])
+def read_history(record: Record) -> list[Epoch]:
+    """The epochs of a trained model, or of one that was trained on, in order."""
+    return TypeAdapter(list[Epoch]).validate_python(record.notes["history"])
 
 
-def find_best(page: PageData) -> int:
+def find_best(record: Record) -> int:
     """The epoch whose weights were kept."""
-    return TypeAdapter(int).validate_python(page.road.model.notes["best_epoch"])
+    return TypeAdapter(int).validate_python(record.notes["best_epoch"])
 
 
-def list_series(page: PageData) -> dict[str, dict[str, Series]]:
+def list_series(record: Record) -> dict[str, dict[str, Series]]:
     """Chart title to its series: losses, scores on validation, learning rate, gradient norm."""
-    rows = read_history(page)
+    rows = read_history(record)
     return {
         "Loss": {
             "training": [(row.epoch, row.loss) for row in rows],
@@ -57,18 +58,18 @@ def list_series(page: PageData) -> dict[str, dict[str, Series]]:
     }
 
 
-def make_charts(page: PageData) -> list[Chart]:
+def make_charts(record: Record) -> list[Chart]:
     """The same over the epochs, the kept epoch marked."""
-    best = find_best(page)
+    best = find_best(record)
     return [
         make_chart(title, series, best, from_zero=title != "Score on validation")
-        for title, series in list_series(page).items()
+        for title, series in list_series(record).items()
     ]
 
 
 def make_epochs(page: PageData) -> list[dict[str, Any]]:
     """The same numbers as text."""
-    best = find_best(page)
+    best = find_best(page.road.model)
     return [
         {
             "epoch": row.epoch,
@@ -86,7 +87,7 @@ def make_epochs(page: PageData) -> list[dict[str, Any]]:
                 f"{row.data_wait:.1%}",
             ],
         }
-        for row in read_history(page)
+        for row in read_history(page.road.model)
     ]
 
 

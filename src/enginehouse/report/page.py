@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enginehouse.artifact import Source, Workspace
-from enginehouse.engine import Target
+from enginehouse.engine import Precision, Target
 from enginehouse.evaluate.record import Scorecard
 from enginehouse.gates import GateResult
 from enginehouse.recipe import Recipe
@@ -50,7 +50,13 @@ class PageData:
     @property
     def target(self) -> Target:
         """The first required target: its engine is what ships."""
-        return next(target for target in self.recipe.targets if target.required)
+        return self.recipe.main_target
+
+    @property
+    def precision(self) -> Precision:
+        """Of the engine that ships; where none could be built, the smallest that may."""
+        engine = self.road.engines.get(self.target.name)
+        return engine.target.precision if engine else self.target.precision
 
     @property
     def samples(self) -> str:

@@ -28,11 +28,13 @@ def draw_curves(page: PageData) -> Figure:
     from matplotlib.figure import Figure  # draws with Agg, without pyplot's global state
 
     figure = Figure(figsize=(9, 7), layout="constrained")
-    for place, (title, series) in enumerate(list_series(page).items(), start=1):
+    for place, (title, series) in enumerate(list_series(page.road.model).items(), start=1):
         axes = figure.add_subplot(2, 2, place)
         for color, (name, points) in zip(COLORS, series.items(), strict=False):
             axes.plot(*zip(*points, strict=True), "o-", markersize=3, color=color, label=name)
-        axes.axvline(find_best(page), color="#888", linestyle=":", label="best epoch, kept")
+        axes.axvline(
+            find_best(page.road.model), color="#888", linestyle=":", label="best epoch, kept"
+        )
         axes.set_title(title)
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)

@@ -8,7 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from enginehouse.build.record import Engine
+from enginehouse.measure.record import EAGER
 from enginehouse.prepare.split import SPLITS
+from enginehouse.quantize.record import PLAIN
 from enginehouse.report.page import PageData
 
 MAX_MATRIX = 16  # more classes than this: the commonest mistakes as a list instead
@@ -55,7 +58,8 @@ def _list_quality(page: PageData) -> list[Figure]:
 
 
 def _list_speed(page: PageData) -> list[Figure]:
-    if page.road.latency is None:
+    """Against the network as it was trained: as an engine, and in PyTorch."""
+    if page.target.name not in page.road.latencies:
         return []
     own, *others = make_latency(page)["rows"]
     return [
@@ -65,6 +69,7 @@ def _list_speed(page: PageData) -> list[Figure]:
             f"{own['milliseconds']} ms instead of {row['milliseconds']} ms",
         )
         for row in others
+        if row["name"] in (name_candidate(PLAIN), EAGER)
     ]
 
 
@@ -77,7 +82,17 @@ def _count_pictures(page: PageData) -> Figure:
 
 def name_engine(page: PageData) -> str:
     """`INT8 engine`."""
-    return f"{page.target.precision.upper()} engine"
+    return f"{page.precision.upper()} engine"
+
+
+def name_candidate(name: str) -> str:
+    """What a candidate is called: its name, but `fp32` for the network as it was trained."""
+    return "fp32" if name == PLAIN else name
+
+
+def count_bytes(engine: Engine) -> int:
+    """Size of all files of an engine."""
+    return sum(blob.size for blob in engine.files.values())
 
 
 def format_change(change: float) -> str:
@@ -168,11 +183,12 @@ class LatencyRow(BaseModel):
 
 def make_latency(page: PageData) -> dict[str, Any]:
     """The timed sides, the shipped engine first; how many times its time each of them takes."""
-    if page.road.latency is None:
+    latency = page.road.latencies.get(page.target.name)
+    if latency is None:
         return {}
-    notes = page.road.latency.notes
+    notes = latency.notes
     rows = TypeAdapter(list[LatencyRow]).validate_python(notes["rows"])
-    name = f"{page.target.backend} {page.target.precision}"
+    name = page.road.chosen[page.target.name]
     own = next(row.milliseconds for row in rows if row.name == name)
     slowest = max(row.milliseconds for row in rows)
     return {
@@ -180,7 +196,7 @@ def make_latency(page: PageData) -> dict[str, Any]:
         "date": str(notes["date"]).replace("T", " ")[:16],
         "rows": [
             {
-                "name": row.name,
+                "name": name_candidate(row.name),
                 "own": row.name == name,
                 "milliseconds": f"{row.milliseconds:.2f}",
                 "rate": f"{row.pictures_per_second:,.0f}",
@@ -212,10 +228,10 @@ def list_engines(page: PageData) -> list[dict[str, str]]:
     for target in (*page.recipe.targets, page.recipe.reference):
         engine, card = road.engines.get(target.name), road.scorecards.get(target.name)
         role = "required" if target.required else "optional"
-        made_for = f"{target.backend} {target.precision} on {target.device}"
+        precision = engine.target.precision if engine else f"{target.precision} or larger"
+        made_for = f"{target.backend} on {target.device}, {precision}"
         if engine:
             made_for += f", {engine.sidecar.library} {engine.sidecar.library_version}"
-        size = sum(blob.size for blob in engine.files.values()) / 1e6 if engine else None
         rows.append(
             {
                 "name": target.name,
@@ -223,33 +239,7 @@ def list_engines(page: PageData) -> list[dict[str, str]]:
                 "made_for": made_for,
                 "waiting": road.waiting.get(target.name, ""),
                 "score": f"{card.macro_f1:.3f}" if card else "–",
-                "size": f"{size:.3g}" if size is not None else "–",
+                "size": f"{count_bytes(engine) / 1e6:.3g}" if engine else "–",
             }
         )
     return rows
-
-
-class Parity(BaseModel):
-    """The notes of an export: the ONNX file against PyTorch, on the same pictures."""
-
-    max_difference: float
-    mean_difference: float
-    flips: int
-    num_pictures: int
-
-
-def list_parity(page: PageData) -> list[tuple[str, str, str, str]]:
-    """Per exported graph: largest and mean difference of any probability, changed answers."""
-    found = {
-        precision: Parity.model_validate(onnx.notes["parity"])
-        for precision, onnx in page.road.onnx.items()
-    }
-    return [
-        (
-            precision,
-            f"{parity.max_difference:.1e}",
-            f"{parity.mean_difference:.1e}",
-            f"{parity.flips} of {parity.num_pictures}",
-        )
-        for precision, parity in found.items()
-    ]
