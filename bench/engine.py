@@ -16,114 +16,34 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import openvino as ov
-import pandas as pd
-import torch
 from _common import figure, open_report, parse_args, print_table
-from safetensors.torch import save_file
+from _stages import ANYTHING, Folder, build_for, seal_network, seal_pictures, shrink
 
-from enginehouse.artifact import Workspace
-from enginehouse.build.build import build
 from enginehouse.build.record import Engine
-from enginehouse.choices import load_choice
-from enginehouse.engine import BatchProfile, Precision, Target, load_backend, open_engine
-from enginehouse.export.export import ExportConfig, export
-from enginehouse.ingest.record import DataVersion
+from enginehouse.engine import BatchProfile, open_engine
 from enginehouse.measure.eager import open_eager
 from enginehouse.measure.timing import time_alternating
-from enginehouse.preparation import Preparation
 from enginehouse.prepare.record import Pack
 from enginehouse.prepare.shards import open_pictures
 from enginehouse.processor import count_cores
-from enginehouse.quantize.quantize import QuantizeConfig, quantize
-from enginehouse.store import Store
-from enginehouse.train.record import ModelConfig, TrainedModel
+from enginehouse.quantize.record import QuantizeConfig
+from enginehouse.train.record import TrainedModel
 
-SIZE = 224
-CLASSES = tuple(f"class{number}" for number in range(10))
 BATCHES = (1, 8)
 MODELS = ("resnet18", "resnet50")
 QUICK_MODELS = ("resnet18",)
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 INT8, FP32, BF16, EAGER = "OpenVINO int8", "OpenVINO fp32", "OpenVINO bf16", "PyTorch eager"
-
-
-class Folder:
-    """A store, and a fresh workspace for each stage that is called."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.store = Store(root / "store")
-
-    def open(self) -> Workspace:
-        """A workspace whose scratch folder is empty."""
-        return Workspace(self.store, Path(tempfile.mkdtemp(dir=self.root)))
-
-
-def seal_pictures(folder: Folder) -> Pack:
-    """Coloured patches, 32 for calibration and 8 for each other split."""
-    here, rng = folder.open(), np.random.default_rng(0)
-    counts = {"train": 32, "val": 8, "test": 8}
-    rows = []
-    for split, count in counts.items():
-        patches = rng.integers(0, 256, (count, 3, 14, 14), dtype=np.uint8)
-        np.save(here.scratch / f"{split}-00000.npy", patches.repeat(16, axis=2).repeat(16, axis=3))
-        rows += [
-            {"split": split, "row": row, "path": f"{split}/{row}", "part": f"{split}{row}"}
-            | {"label": CLASSES[row % 10], "class_index": row % 10}
-            for row in range(count)
-        ]
-    pd.DataFrame(rows).to_parquet(here.scratch / "index.parquet", index=False)
-    names = [*(f"{split}-00000.npy" for split in counts), "index.parquet"]
-    return Pack(
-        files=here.seal(names),
-        classes=CLASSES,
-        preparation=Preparation(size=SIZE),
-        counts=counts,
-        mean=MEAN,
-        std=STD,
-    )
-
-
-def seal_network(folder: Folder, name: str) -> TrainedModel:
-    """Random weights; BatchNorm statistics spread, so that folding them changes something."""
-    here = folder.open()
-    torch.manual_seed(0)
-    network = load_choice("models", "torchvision").build_model(name, len(CLASSES))
-    for module in network.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.uniform_(-0.1, 0.1)
-            module.running_var.uniform_(0.5, 1.5)
-    save_file(network.state_dict(), here.scratch / "weights.safetensors")
-    return TrainedModel(
-        files=here.seal(["weights.safetensors"]),
-        model=ModelConfig(family="torchvision", name=name),
-        classes=CLASSES,
-        preparation=Preparation(size=SIZE),
-        mean=MEAN,
-        std=STD,
-        val_accuracy=0,
-        val_macro_f1=0,
-    )
 
 
 def build_engines(folder: Folder, model: TrainedModel, pack: Pack) -> dict[str, Engine]:
     """The INT8 engine and its fp32 twin, by precision."""
-    quantized = quantize(
-        model=model, pack=pack, config=QuantizeConfig(num_pictures=16), here=folder.open()
-    )
-    # Random weights answer at random: how far INT8 is from fp32 is no matter here.
-    config = ExportConfig(num_parity_pictures=1, max_difference=1)
     engines = {}
-    sources: dict[Precision, Any] = {"int8": quantized, "fp32": model}
-    for precision, source in sources.items():
-        onnx = export(
-            model=source, pack=pack, data=DataVersion(digest="0"), config=config, here=folder.open()
-        )
-        target = Target(precision=precision, batch=BatchProfile(min=1, opt=8, max=8))
-        device = load_backend(target.backend).describe_build_device(target)
-        engines[precision] = build(onnx=onnx, device=device, config=target, here=folder.open())
+    for name, options in (("int8_ptq", {"sensitivity_pictures": 0}), ("none", {})):
+        config = QuantizeConfig(quantizer=name, options=options, num_pictures=16)
+        onnx = shrink(folder, model, pack, config, ANYTHING)
+        batch = BatchProfile(min=1, opt=8, max=8)
+        engines[onnx.precision] = build_for(folder, onnx, batch, backend="openvino")
     return engines
 
 

@@ -1,9 +1,10 @@
 """Out of fold on X-SDD: hot-rolled steel strip in seven classes, every picture judged once.
 
-Three parts, each by the stages themselves in a store of its own (--parts chooses):
+Four parts, each by the stages themselves in a store of its own (--parts chooses):
   scratch   ResNet-18 from random weights: macro F1 over all pictures, and seconds per fold
   transfer  a fine-tuned EfficientNet-Lite0 against a logistic regression on its own frozen
             features, on the same folds: the difference of macro F1, with an interval by part
+  mobile    MobileNetV3-small from random weights, for bench/shipped.py to make smaller
   planted   3 % of the labels flipped at random: how many of them are in the first 6 % of the
             ranking of `enginehouse label-errors`
 
@@ -36,6 +37,7 @@ PLANTED, LOOKED_AT = 0.03, 0.06  # shares of all pictures
 ROUNDS = 2000  # of the bootstrap
 TINY = {"family": "tiny", "name": "tiny_cnn"}
 RESNET = {"name": "resnet18"}
+MOBILE = {"name": "mobilenet_v3_small"}
 LITE = {"family": "timm", "name": "tf_efficientnet_lite0"}
 SURFACE = {"flip_vertical": True}  # has no upright
 
@@ -75,11 +77,14 @@ def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, default=PICTURES, help="folder of class folders")
-    parser.add_argument("--parts", default="scratch,transfer,planted", help="which parts to run")
+    parser.add_argument(
+        "--parts", default="scratch,transfer,mobile,planted", help="which parts to run"
+    )
     parser.add_argument("--folds", type=int, default=5, help="default: 5; --quick: 2")
     parser.add_argument("--state", type=Path, help="keep the store here; a rerun then goes on")
     parser.add_argument("--scratch-epochs", type=int, default=16)
     parser.add_argument("--transfer-epochs", type=int, default=8)
+    parser.add_argument("--mobile-epochs", type=int, default=30)
     parser.add_argument("--planted-epochs", type=int, default=8)
     args = parser.parse_args()
     if not args.data.is_dir():
@@ -182,6 +187,22 @@ def measure_transfer(data: Path, folder: Path, args: argparse.Namespace) -> None
     figure("folds_transfer_gain_low", low, LEAST_GAIN)
 
 
+def measure_mobile(data: Path, folder: Path, args: argparse.Namespace) -> None:
+    """Quality of a small network that begins with nothing; no target is set for it."""
+    words = {
+        "prepare": {"size": 32 if args.quick else 128, "val_share": 0.1},
+        "train": {
+            "model": TINY if args.quick else MOBILE,
+            "epochs": 1 if args.quick else args.mobile_epochs,
+            "learning_rate": 0.002,
+            "ema_decay": 0.99,
+            "augment": SURFACE,
+        },
+    }
+    truth, said, _, classes = read_answers(run_folds("mobile", data, count_folds(args), words))
+    print(f"MobileNetV3-small from scratch: macro F1 {macro_f1(truth, said, len(classes)):.4f}")
+
+
 def measure_planted(data: Path, folder: Path, args: argparse.Namespace) -> None:
     """How many of the labels that were flipped come first in the ranking."""
     place = folder / "planted"
@@ -214,6 +235,7 @@ def measure_planted(data: Path, folder: Path, args: argparse.Namespace) -> None:
 PARTS: dict[str, Callable[[Path, Path, argparse.Namespace], None]] = {
     "scratch": measure_scratch,
     "transfer": measure_transfer,
+    "mobile": measure_mobile,
     "planted": measure_planted,
 }
 

@@ -41,7 +41,7 @@ from enginehouse.train.train import train
 
 # Slow to import: once, before the sections are forked. Nothing may start CUDA before that, as a
 # forked process could not use it then; so torch asks NVML whether there is a GPU.
-PRELOADED = ("scipy.optimize", "torch._dynamo", "torchmetrics.functional.classification")
+PRELOADED = ("scipy.optimize", "torch._dynamo")
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 BUDGET = 285.0  # seconds for all sections together
 KILLED_AFTER = 3  # steps
