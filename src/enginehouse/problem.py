@@ -31,7 +31,7 @@ class ClassScore(Config):
 
     Attributes:
         support: pictures that have it.
-        average_precision: area under precision over recall.
+        average_precision: area under precision over recall; None too where it was not wanted.
     """
 
     support: int
@@ -104,9 +104,17 @@ class Problem(Protocol):
         """Which classes each picture is said to have, [n, classes]."""
 
     def score(
-        self, targets: Targets, probabilities: Probabilities, classes: Sequence[str]
+        self,
+        targets: Targets,
+        probabilities: Probabilities,
+        classes: Sequence[str],
+        ranked: bool = True,
     ) -> Quality:
-        """How good the decisions are. Raises nothing on classes that do not occur."""
+        """How good the decisions are. Raises nothing on classes that do not occur.
+
+        Args:
+            ranked: whether the average precision is wanted too; its library takes 2 s to import.
+        """
 
     def measure_alarm(self, probabilities: Probabilities, good: int) -> NDArray[np.float64]:
         """How sure the network is that the part is not good, 0..1, [n]."""

@@ -54,9 +54,11 @@ def decide(probabilities: Probabilities) -> NDArray[np.bool_]:
     return said
 
 
-def score(targets: Targets, probabilities: Probabilities, classes: Sequence[str]) -> Quality:
+def score(
+    targets: Targets, probabilities: Probabilities, classes: Sequence[str], ranked: bool = True
+) -> Quality:
     """Scores of each class by itself; right is a picture of which every class is told right."""
-    return score_classes(targets > 0.5, decide(probabilities), probabilities, classes)
+    return score_classes(targets > 0.5, decide(probabilities), probabilities, classes, ranked)
 
 
 def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:

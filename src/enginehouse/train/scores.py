@@ -72,5 +72,5 @@ def score_network(
         task = load_choice("problems", problem)
         probabilities = task.activate(logits).cpu().numpy()
     names = [str(index) for index in range(logits.shape[1])]
-    quality = task.score(targets.cpu().numpy(), probabilities, names)
+    quality = task.score(targets.cpu().numpy(), probabilities, names, ranked=False)
     return Scores(mean_loss, quality.accuracy, quality.macro_f1), logits.cpu()
