@@ -8,18 +8,22 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from enginehouse.ingest.ingest import IngestConfig
 from enginehouse.project import Project
 from flows.cli import main
+from flows.environment import PREFECT
+from flows.services import bind, start_prefect_server
 from flows.source import tell_source
+from tests import warm
 from tests.judge import Judged
 
 # Two test processes share two cores; with more threads they would only wait for each other.
@@ -27,6 +31,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
+WALK = str(ROOT / "tests" / "walk.py")
 
 RECIPES = """
 deployments:
@@ -43,10 +48,20 @@ deployments:
           model: {family: tiny, name: tiny_cnn}
           epochs: 3
           batch_size: 16
-        quantize: {num_pictures: 16}
-        export: {num_parity_pictures: 8, max_difference: 0.2}
+        quantize:
+          num_pictures: 16
+          candidates: [{quantizer: int8_ptq, options: {sensitivity_pictures: 0}}]
+        export: {num_parity_pictures: 8, max_difference: 0.2, max_flips: 0.5}
+        compare: {max_mean_difference: 0.2, max_flips: 0.5}
         evaluate: {good_class: good}
         measure: {rounds: 3}
+        choose:  # neither the noise of three rounds nor that of a dozen pictures decides
+          min_speedup: 0
+          margin_escapes: 1
+          margin_overkill: 1
+          margin_errors: 1
+          max_lost_defects: 1
+          pictures_per_loss: 1
         gates: {min_macro_f1: 0.2, max_drop: 0.8, max_escape_rate: 1}
     work_pool: {name: cpu}
 """
@@ -106,7 +121,12 @@ class Checkout:
         )
 
     def run(self, *command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `python ...` to its end."""
+        """Run `python ...` to its end, in a process that need not import slow libraries."""
+        environment = clean_environment() | self.environment
+        return warm.start().run(command, cwd or self.root, environment)
+
+    def run_cold(self, *command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `python ...` to its end, in a process as a user's."""
         process = self.start(*command, cwd=cwd)
         out, err = process.communicate(timeout=300)
         return subprocess.CompletedProcess(command, process.returncode, out, err)
@@ -114,9 +134,19 @@ class Checkout:
     def walk(self, cwd: Path | None = None) -> dict[str, int]:
         """Walk the road as plain calls; the stages that were executed, by place."""
         mark = self.mark()
-        done = self.run(str(ROOT / "tests" / "walk.py"), cwd=cwd)
+        done = self.run(WALK, cwd=cwd)
         assert done.returncode == 0, done.stderr[-3000:]
         return self.executed(mark)
+
+    def having(self, **environment: str) -> Checkout:
+        """The same one, with more in the environment of its subprocesses."""
+        return Checkout(self.root, {**self.environment, **environment})
+
+    def move(self, root: Path) -> Checkout:
+        """A copy, store and all, in another folder."""
+        shutil.copytree(self.root, root, symlinks=True)
+        old, new = str(self.root), str(root)
+        return Checkout(root, {k: v.replace(old, new) for k, v in self.environment.items()})
 
     def enginehouse(self, *arguments: str, **options: Path) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
@@ -160,16 +190,21 @@ def make_checkout(tiny_pictures: Path) -> Callable[[Path], Checkout]:
         shutil.copy(ROOT / "pyproject.toml", root)
         (root / "prefect.yaml").write_text(RECIPES)
         shutil.copytree(tiny_pictures, root / "data" / "tiny")
-        return Checkout(
-            root,
-            {
-                "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
-                "ENGINEHOUSE_STATE": str(root / ".enginehouse"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-        )
+        return describe_checkout(root)
 
     return make
+
+
+def describe_checkout(root: Path) -> Checkout:
+    """The checkout that lies in a folder."""
+    return Checkout(
+        root,
+        {
+            "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+            "ENGINEHOUSE_STATE": str(root / ".enginehouse"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+    )
 
 
 @pytest.fixture(scope="session")
@@ -177,10 +212,46 @@ def walked(
     make_checkout: Callable[[Path], Checkout], tmp_path_factory: pytest.TempPathFactory
 ) -> Checkout:
     """A checkout whose road was walked once. Never change it: copy it with `checkout`."""
-    made = make_checkout(tmp_path_factory.mktemp("walked") / "house")
-    executed = made.walk()
-    assert set(executed.values()) == {1}
-    return made
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # all test processes share one
+        folder = folder.parent
+    with FileLock(folder / "walked.lock"):
+        root = folder / "walked/house"
+        if root.exists():
+            return describe_checkout(root)
+        made = make_checkout(root)
+        done = made.run_cold(WALK)
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert set(made.executed().values()) == {1}
+        return made
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of Prefect's API, for runs whose subject it is not: each would start its own."""
+    state = tmp_path_factory.mktemp("prefect")
+    environment = {
+        **clean_environment(),
+        **PREFECT,
+        "PREFECT_HOME": str(state / "prefect"),
+        "PREFECT_SERVER_UI_ENABLED": "false",
+        "PREFECT__SERVER_EPHEMERAL": "1",
+    }
+    service, url = start_prefect_server(Project(ROOT, state), bind(0), environment)
+    try:
+        service.wait_healthy()
+        yield url
+    finally:
+        service.stop()
+
+
+@pytest.fixture(scope="session")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real MLflow server on loopback, with a database of its own."""
+    from tests.mlflow_server import serve_mlflow
+
+    with serve_mlflow(tmp_path_factory.mktemp("mlflow")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -223,7 +294,4 @@ def glance(check_state: Path) -> Callable[[Path], Judged]:
 @pytest.fixture
 def checkout(walked: Checkout, tmp_path: Path) -> Checkout:
     """A copy of the walked checkout, store and all, in another folder."""
-    root = tmp_path / "house"
-    shutil.copytree(walked.root, root, symlinks=True)
-    old, new = str(walked.root), str(root)
-    return Checkout(root, {k: v.replace(old, new) for k, v in walked.environment.items()})
+    return walked.move(tmp_path / "house")

@@ -15,14 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Checkout
+from tests.conftest import WALK, Checkout
 
-INT8 = {"quantize", "export.int8", "build.openvino", "measure"}
-INT8 |= {"evaluate.openvino.val", "evaluate.openvino"}
-FP32 = {"export.fp32", "build.openvino-fp32"}
-FP32 |= {"evaluate.openvino-fp32.val", "evaluate.openvino-fp32"}
+CANDIDATE = {"quantize", "export", "build.openvino", "compare.openvino"}  # places of each
+INT8 = {f"{place}.int8_ptq" for place in CANDIDATE} | {"evaluate.openvino.int8_ptq.val"}
+INT8 |= {"measure.openvino", "choose.openvino", "evaluate.openvino"}
+FP32 = {f"{place}.none" for place in CANDIDATE} | {"evaluate.openvino.none.val"}
+FP32 |= {"evaluate.openvino-fp32"}
 AFTER_TRAIN = {"train"} | INT8 | FP32
 ALL = {"ingest", "validate", "prepare"} | AFTER_TRAIN
+RUNNING = ("build", "compare", "evaluate", "measure")  # stages that make or run engines
+BARE = {each for each in ALL if each.startswith(("compare", "measure", "choose"))}  # without bytes
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -71,14 +74,15 @@ def test_a_model_nobody_uses(checkout: Checkout) -> None:
 def test_helper_of_quantize_with_the_same_bytes(checkout: Checkout) -> None:
     helper = checkout.root / "src" / "enginehouse" / "quantize" / "calibration.py"
     helper.write_text(helper.read_text() + "\n\ndef another() -> int:\n    return 1\n")
-    assert set(checkout.walk()) == {"quantize"}
-    assert "enginehouse.quantize.calibration changed" in checkout.reasons()["quantize"]
+    assert set(checkout.walk()) == {"quantize.none", "quantize.int8_ptq"}
+    for reason in (checkout.reasons()[f"quantize.{name}"] for name in ("none", "int8_ptq")):
+        assert "enginehouse.quantize.calibration changed" in reason
 
 
 def test_quantize_with_other_bytes(checkout: Checkout) -> None:
-    edit(checkout.root / "prefect.yaml", "num_pictures: 16}", "num_pictures: 12}")
-    assert set(checkout.walk()) == INT8
-    assert "num_pictures: 16 -> 12" in checkout.reasons()["quantize"]
+    edit(checkout.root / "prefect.yaml", "num_pictures: 16", "num_pictures: 12")
+    assert set(checkout.walk()) == INT8 | {"quantize.none"}  # whose bytes stay the same
+    assert "num_pictures: 16 -> 12" in checkout.reasons()["quantize.int8_ptq"]
 
 
 def test_one_picture(checkout: Checkout) -> None:
@@ -127,9 +131,9 @@ def test_a_library_version(checkout: Checkout, library: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n")
     declared = {
-        "torchao": {"quantize", "export.int8"},
+        "torchao": {"quantize.int8_ptq", "export.int8_ptq"},
         "great-expectations": {"validate"},
-        "openvino": {place for place in ALL if place.startswith(("build", "evaluate", "measure"))},
+        "openvino": {place for place in ALL if place.startswith(RUNNING)},
     }
     executed = set(checkout.walk())
     assert declared[library] <= executed
@@ -137,14 +141,14 @@ def test_a_library_version(checkout: Checkout, library: str) -> None:
     assert any(f"{library}: " in reason for reason in checkout.reasons().values())
 
 
-def _find_record(checkout: Checkout, stage: str) -> dict[str, dict[str, dict[str, str]]]:
-    entry = next((checkout.store / "index" / stage).iterdir())
-    record: dict[str, dict[str, dict[str, str]]] = json.loads(entry.read_text())["record"]
-    return record
-
-
-def _objects(checkout: Checkout, stage: str) -> list[Path]:
-    record = _find_record(checkout, stage)
+def _objects(checkout: Checkout, place: str) -> list[Path]:
+    """The bytes of a place's record."""
+    stage, _, quantizer = place.partition(".")
+    records = [
+        json.loads(entry.read_text())["record"]
+        for entry in (checkout.store / "index" / stage).iterdir()
+    ]
+    (record,) = (each for each in records if each.get("quantizer", "") == quantizer)
     digests = [blob["sha256"] for blob in {**record["files"], **record["reports"]}.values()]
     return [checkout.store / "objects" / digest[:2] / digest[2:] for digest in digests]
 
@@ -159,11 +163,13 @@ def _damage(path: Path, damage: str) -> None:
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize(("stage", "damage"), [("train", "missing"), ("quantize", "corrupt")])
-def test_damaged_bytes_of_one_stage(checkout: Checkout, stage: str, damage: str) -> None:
-    _damage(_objects(checkout, stage)[-1], damage)
-    assert set(checkout.walk()) == {stage}
-    assert f"is {damage} in the store" in checkout.reasons()[stage]
+@pytest.mark.parametrize(
+    ("place", "damage"), [("train", "missing"), ("quantize.int8_ptq", "corrupt")]
+)
+def test_damaged_bytes_of_one_stage(checkout: Checkout, place: str, damage: str) -> None:
+    _damage(_objects(checkout, place)[-1], damage)
+    assert set(checkout.walk()) == {place}
+    assert f"is {damage} in the store" in checkout.reasons()[place]
     assert checkout.walk() == {}
 
 
@@ -173,7 +179,8 @@ def test_damaged_bytes_everywhere(checkout: Checkout, damage: str) -> None:
     for path in objects.glob("*/*"):
         _damage(path, damage)
     executed = checkout.walk()
-    assert set(executed) == ALL - {"measure"}  # a latency has no bytes
+    # The plain network's bytes are those of the weights, so training has mended them already.
+    assert set(executed) == ALL - BARE - {"quantize.none"}
     assert set(executed.values()) == {1}
     for place in executed:
         assert f"is {damage} in the store" in checkout.reasons()[place]
@@ -190,7 +197,7 @@ def test_two_runs_at_once_compute_once(
     make_checkout: Callable[[Path], Checkout], tmp_path: Path
 ) -> None:
     checkout = make_checkout(tmp_path / "house")
-    runs = [checkout.start(str(Path(__file__).parents[1] / "walk.py")) for _ in range(2)]
+    runs = [checkout.start(WALK) for _ in range(2)]
     for run in runs:
         _, err = run.communicate(timeout=300)
         assert run.returncode == 0, err[-2000:]
@@ -202,7 +209,7 @@ def test_two_runs_at_once_compute_once(
 def test_two_runs_at_once_mend_once(checkout: Checkout) -> None:
     _objects(checkout, "train")[0].unlink()
     mark = checkout.mark()
-    runs = [checkout.start(str(Path(__file__).parents[1] / "walk.py")) for _ in range(2)]
+    runs = [checkout.start(WALK) for _ in range(2)]
     for run in runs:
         _, err = run.communicate(timeout=300)
         assert run.returncode == 0, err[-2000:]
@@ -218,7 +225,7 @@ def test_no_room_is_one_clear_error(checkout: Checkout, tmp_path: Path, room: st
         pytest.skip("a small disk can be made by root only")
     try:
         checkout.environment["ENGINEHOUSE_STORE"] = str(small)
-        done = checkout.run(str(Path(__file__).parents[1] / "walk.py"))
+        done = checkout.run(WALK)
         assert done.returncode == 1
         assert "No room left on the disk" in done.stderr, done.stderr[-1500:]
         assert "ENGINEHOUSE_STORE" in done.stderr
@@ -238,7 +245,7 @@ def test_failed_stage_leaves_no_entry(checkout: Checkout) -> None:
     )
     assert count == 1
     train.write_text(bad)
-    done = checkout.run(str(Path(__file__).parents[1] / "walk.py"))
+    done = checkout.run(WALK)
     assert done.returncode != 0
     assert "planted" in done.stderr
     assert not list((checkout.store / "index").glob("train/*"))
@@ -250,7 +257,7 @@ def test_failed_stage_leaves_no_entry(checkout: Checkout) -> None:
 def test_killed_stage_leaves_no_entry_and_no_lock(checkout: Checkout) -> None:
     shutil.rmtree(checkout.store / "index" / "train")
     mark = checkout.mark()
-    run = checkout.start(str(Path(__file__).parents[1] / "walk.py"))
+    run = checkout.start(WALK)
     while checkout.mark() == mark:  # the journal line is written before the stage's first step
         assert run.poll() is None
     os.killpg(run.pid, signal.SIGKILL)
@@ -297,7 +304,7 @@ def test_declared_libraries_are_the_imported_ones() -> None:
 
     graph = grimp.build_graph("enginehouse", include_external_packages=True, cache_dir=None)
     names = {"PIL": "pillow", "great_expectations": "great-expectations", "sklearn": "scikit-learn"}
-    names |= {"cv2": "opencv-python-headless", "yaml": "pyyaml"}
+    names |= {"cv2": "opencv-python-headless", "yaml": "pyyaml", "modelopt": "nvidia-modelopt"}
     plumbing = {"pydantic"} | set(sys.stdlib_module_names)
     stages = [
         path.parent.name

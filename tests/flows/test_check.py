@@ -164,5 +164,5 @@ def test_a_check_loads_neither_prefect_nor_mlflow(
         "heavy = {'prefect', 'mlflow', 'torch', 'dvc'} & sys.modules.keys()\n"
         "assert code == 0 and not heavy, heavy\n"
     )
-    done = checkout.run("-c", script)
+    done = checkout.run_cold("-c", script)
     assert done.returncode == 0, done.stderr

@@ -66,8 +66,11 @@ def find_sheet(stdout: str) -> Path:
     return Path(url2pathname(found[1]))
 
 
-def test_a_corrected_sheet_is_the_next_data_version_and_is_trained_on(checkout: Checkout) -> None:
-    done = checkout.enginehouse("label-errors", "tiny", "--folds", "2")
+def test_a_corrected_sheet_is_the_next_data_version_and_is_trained_on(
+    checkout: Checkout, prefect_server: str
+) -> None:
+    searching = checkout.having(PREFECT_API_URL=prefect_server)
+    done = searching.enginehouse("label-errors", "tiny", "--folds", "2")
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search(r"label errors of tiny: \d+ of 60 labels are suspicious", done.stdout)
     assert "60 pictures, out of 2 folds" in done.stdout
@@ -91,7 +94,7 @@ def test_a_corrected_sheet_is_the_next_data_version_and_is_trained_on(checkout: 
     rows.cell(row, 5).value = "good"
     book.save(sheet)
 
-    again = checkout.enginehouse("label-errors", "tiny", "--folds", "2")
+    again = searching.enginehouse("label-errors", "tiny", "--folds", "2")
     assert checkout.executed() == executed
     assert "it was there already and was left as it is" in again.stdout
     assert openpyxl.load_workbook(sheet)["labels"].cell(row, 5).value == "good"

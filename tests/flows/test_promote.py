@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,34 +15,25 @@ from flows.road import plainly
 from tasks._stage import RunContext
 from tasks.registry import Registry
 from tests.conftest import Checkout
-from tests.mlflow_server import serve_mlflow
-
-
-@pytest.fixture(scope="module")
-def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real MLflow server on loopback, with a database of its own."""
-    with serve_mlflow(tmp_path_factory.mktemp("mlflow")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
 def served(
-    walked: Checkout, mlflow_server: str, tmp_path_factory: pytest.TempPathFactory
+    walked: Checkout,
+    mlflow_server: str,
+    prefect_server: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Checkout:
     """Two releases in the server's registry: v1, then v2, which is champion."""
-    import shutil
-
-    root = tmp_path_factory.mktemp("served") / "house"
-    shutil.copytree(walked.root, root, symlinks=True)
-    old, new = str(walked.root), str(root)
-    environment = {k: v.replace(old, new) for k, v in walked.environment.items()}
-    checkout = Checkout(root, {**environment, "MLFLOW_TRACKING_URI": mlflow_server})
-    done = checkout.enginehouse("run", "--recipe", "tiny")
+    moved = walked.move(tmp_path_factory.mktemp("served") / "house")
+    checkout = moved.having(MLFLOW_TRACKING_URI=mlflow_server)
+    running = checkout.having(PREFECT_API_URL=prefect_server)
+    done = running.enginehouse("run", "--recipe", "tiny")
     assert done.returncode == 0, done.stdout + done.stderr
-    recipes = root / "prefect.yaml"
+    recipes = checkout.root / "prefect.yaml"
     text = recipes.read_text().replace("max_drop: 0.8", "max_drop: 0.8, champion_margin: 1.0")
     recipes.write_text(text.replace("epochs: 3", "epochs: 2"))
-    done = checkout.enginehouse("run", "--recipe", "tiny", "--profile")
+    done = running.enginehouse("run", "--recipe", "tiny", "--profile")
     assert done.returncode == 0, done.stdout + done.stderr
     return checkout
 
@@ -120,11 +110,14 @@ def test_unchanged_run_keeps_an_alias_moved_by_hand(served: Checkout, registry: 
     follow(served, registry)
 
 
-def test_a_release_that_comes_back_serves_again(served: Checkout, registry: Registry) -> None:
+def test_a_release_that_comes_back_serves_again(
+    served: Checkout, registry: Registry, prefect_server: str
+) -> None:
     recipes, mark = served.root / "prefect.yaml", served.mark()
+    running = served.having(PREFECT_API_URL=prefect_server)
     for old, new, champion in (("epochs: 2", "epochs: 3", 1), ("epochs: 3", "epochs: 2", 2)):
         recipes.write_text(recipes.read_text().replace(old, new))
-        done = served.enginehouse("run", "--recipe", "tiny")
+        done = running.enginehouse("run", "--recipe", "tiny")
         assert done.returncode == 0, done.stdout + done.stderr
         assert registry.aliases("tiny.openvino")["champion"] == champion
     assert len(registry.versions("tiny")) == 2

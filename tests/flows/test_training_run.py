@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from enginehouse.train.train import train
 from flows.services import bind
 from tasks._training import TrainingLog, watch_training
 from tasks.registry import Registry, TrainingRun
-from tests.mlflow_server import serve_mlflow
 from tests.unit.tiny_pack import seal_pack, tiny_config
 
 if TYPE_CHECKING:
@@ -27,18 +26,12 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds for what another thread or process does
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_mlflow(tmp_path_factory.mktemp("mlflow")) as url:
-        yield url
-
-
 @pytest.fixture
-def client(server: str, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    point_at(server, monkeypatch)
+def client(mlflow_server: str, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    point_at(mlflow_server, monkeypatch)
     from mlflow.tracking import MlflowClient
 
-    return MlflowClient(server)
+    return MlflowClient(mlflow_server)
 
 
 def point_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,11 @@ def one_hot(reached: NDArray[np.int64], num_classes: int) -> NDArray[np.bool_]:
     return hot
 
 
-def score(targets: Targets, probabilities: Probabilities, classes: Sequence[str]) -> Quality:
+def score(
+    targets: Targets, probabilities: Probabilities, classes: Sequence[str], ranked: bool = True
+) -> Quality:
     truth = one_hot((targets > 0.5).sum(axis=1), targets.shape[1])
-    return score_classes(truth, decide(probabilities), probabilities, classes)
+    return score_classes(truth, decide(probabilities), probabilities, classes, ranked)
 
 
 def measure_alarm(probabilities: Probabilities, good: int) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from enginehouse.train.config import TrainConfig
 from enginehouse.train.record import TrainedModel
 from enginehouse.train.train import train
 
-PRELOAD = [__name__, "torch", "torchmetrics", "scipy.optimize", "pandas", "safetensors.torch"]
+PRELOAD = [__name__, "torch", "torch._dynamo", "scipy.optimize", "pandas", "safetensors.torch"]
 SLOT = "tiny/train"
 
 

@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,12 @@ class Strained(torch.nn.Module):
     """A small CNN that breaks in one rank, from some training call on or for so many pictures.
 
     Args:
-        how: `nan` gives logits that are NaN, `oom` fails as a full device does (`oom_scoring` in
-            evaluation mode), `wait` waits for the file $STRAINED_GATE, `fine` does nothing.
-        rank: which one; alone, a process is rank 0.
-        limit: calls in training (`nan`, `wait`) or pictures at once (both `oom`) that go well.
+        limits: how this process breaks, and calls in training (`nan`, `wait`) or pictures at once
+            (both `oom`) that go well: `nan` gives logits that are NaN, `oom` fails as a full device
+            does (`oom_scoring` in evaluation mode), `wait` waits for the file $STRAINED_GATE.
     """
 
-    def __init__(self, num_classes: int, how: str, rank: int, limit: int) -> None:
+    def __init__(self, num_classes: int, limits: Mapping[str, int]) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
             torch.nn.Conv2d(3, 16, 3, stride=2, bias=False),
@@ -44,29 +44,35 @@ class Strained(torch.nn.Module):
             torch.nn.Linear(32, num_classes),
         )
         self.register_buffer("kept", torch.zeros(1))  # as norms have, for processes to agree on
-        self.how = how if rank == int(os.environ.get("RANK", "0")) else "fine"
-        self.limit = limit
+        self.limits = limits
         self.calls = 0
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.layers(pictures)
-        if self.how == ("oom" if self.training else "oom_scoring") and len(pictures) > self.limit:
+        if self._breaks("oom" if self.training else "oom_scoring", len(pictures)):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
         if not self.training:
             return logits
         self.calls += 1
-        if self.how == "wait" and self.calls > self.limit:
+        if self._breaks("wait", self.calls):
             while not Path(os.environ["STRAINED_GATE"]).exists():
                 time.sleep(0.01)
-        if self.how == "nan" and self.calls > self.limit:
+        if self._breaks("nan", self.calls):
             logits[0] = logits[0] * torch.nan
         return logits
 
+    def _breaks(self, how: str, number: int) -> bool:
+        return how in self.limits and number > self.limits[how]
+
 
 def build_model(name: str, num_classes: int) -> torch.nn.Module:
-    """`<how>-<rank>-<limit>`, as in `Strained`."""
-    how, rank, limit = name.split("-")
-    return Strained(num_classes, how, int(rank), int(limit))
+    """`fine`, or `<how>-<rank>-<limit>`, several of them with `+`; alone, a process is rank 0."""
+    limits = {}
+    for part in name.split("+"):
+        how, *where = part.split("-")
+        if where and where[0] == os.environ.get("RANK", "0"):
+            limits[how] = int(where[1])
+    return Strained(num_classes, limits)
 
 
 def install(folder: Path, patch: pytest.MonkeyPatch) -> None:

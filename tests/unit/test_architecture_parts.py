@@ -18,6 +18,8 @@ from enginehouse.choices import load_choice
 from enginehouse.errors import RecipeError
 from enginehouse.export.export import ExportConfig, export
 from enginehouse.ingest.record import DataVersion
+from enginehouse.quantize.quantize import quantize
+from enginehouse.quantize.record import QuantizeConfig
 from enginehouse.train.network import build_network, load_network
 from enginehouse.train.record import ModelConfig
 from tests.unit.tiny_pack import TINY, open_workspace, seal_pack, train_tiny
@@ -228,11 +230,12 @@ def test_a_changed_network_goes_through_training_and_export(tmp_path: Path) -> N
     model = train_tiny(tmp_path, pack, model={**TINY, **EVERYTHING}, epochs=1)
     net = load_network(model, open_workspace(tmp_path))
     assert isinstance(net.get_submodule("8.hidden"), nn.Linear)
+    plain = quantize(model, pack, QuantizeConfig(quantizer="none"), open_workspace(tmp_path))
     config = ExportConfig(num_parity_pictures=4)
     here = open_workspace(tmp_path)
-    onnx = export(model, pack, DataVersion(digest="d"), config, here)
-    parity: Any = onnx.notes["parity"]
-    assert parity["max_difference"] < 1e-3
+    onnx = export(plain, model, pack, DataVersion(digest="d"), config, here)
+    steps: Any = onnx.notes["parity"]
+    assert [step["max_difference"] < 1e-3 for step in steps] == [True]
 
 
 def first_of_each_stage(net: nn.Module) -> list[str]:

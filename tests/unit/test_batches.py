@@ -134,6 +134,14 @@ def test_every_picture_comes_once_with_its_label(train: Split) -> None:
     assert [name for batch in seen for name in batch.names] == train.names[rows].tolist()
 
 
+def test_what_is_learnt_from_is_normalised_bit_for_bit_as_what_is_served(train: Split) -> None:
+    mean, std = (0.48, 0.5, 0.1), (0.09, 0.2, 0.3)
+    for batch in Feed(mean, std, 0, ALONE).shuffled(train, 1, 0, 16, STILL):
+        assert batch.inputs.is_contiguous(memory_format=torch.channels_last)
+        served = normalise(torch.from_numpy(train.pictures[batch.rows]), mean, std)
+        assert torch.equal(batch.inputs, served)
+
+
 def test_an_epoch_of_chosen_rows_holds_those(train: Split, pack: Pack) -> None:
     order = np.array([4, 4, 4, 9, 70])
     seen = make_feed(pack).shuffled(train, 1, 0, 16, STILL, order)

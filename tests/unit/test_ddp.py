@@ -60,36 +60,23 @@ def assert_alike(folder: Path, one: TrainedModel, other: TrainedModel) -> None:
     assert other.temperature == pytest.approx(one.temperature, abs=1e-3)
 
 
-def test_two_processes_come_to_what_one_does(pack: Pack, folder: Path) -> None:
-    """Each takes its eight pictures in two parts, so gradients are synchronised only once."""
-    network = {"family": "tiny", "name": "tiny_cnn", "norm": "group"}
-    usual = {"model": network, "epochs": 2, "ema_decay": 0.9}
-    alone = train_tiny(folder, pack, **usual)
-    model = train_tiny(folder, pack, **usual, devices=2, micro_batch=5)
-    assert_alike(folder, alone, model)
-    assert (model.notes["devices"], alone.notes["devices"]) == (2, 1)
-    assert model.notes["warnings"] == []
-    assert set(model.reports) == {"first_batch.png", "validation.npy"}
-
-
-def test_memory_that_runs_out_in_one_process_restarts_both(pack: Pack, folder: Path) -> None:
-    alone = fit(folder, pack, "fine-0-0", 1)
-    model = fit(folder, pack, "oom-1-4", 2, checkpoint_minutes=0)
-    assert_alike(folder, alone, model)
-    assert model.notes["micro_batch"] == 4
-    (warning,) = model.notes["warnings"]  # type: ignore[misc]
-    assert "memory ran out with 8 pictures at once" in str(warning)
-
-
-def test_memory_that_runs_out_in_scoring_is_a_matter_of_one_process(
+def test_two_processes_come_to_what_one_does_though_memory_runs_out(
     pack: Pack, folder: Path
 ) -> None:
-    alone = fit(folder, pack, "fine-0-0", 1)
-    model = fit(folder, pack, "oom_scoring-0-4", 2)
+    """In training both begin again, and take their eight pictures in two parts from then on, so
+    that gradients are synchronised once for both; in scoring it is a matter of one of them."""
+    usual = {"ema_decay": 0.9, "checkpoint_minutes": 0}
+    alone = fit(folder, pack, "fine", 1, **usual)
+    model = fit(folder, pack, "oom-1-4+oom_scoring-0-2", 2, **usual)
     assert_alike(folder, alone, model)
+    assert (model.notes["devices"], alone.notes["devices"]) == (2, 1)
+    assert model.notes["micro_batch"] == 4
     warnings: Any = model.notes["warnings"]
-    assert warnings
-    assert all("in scoring" in each for each in warnings)
+    training, *scoring = warnings
+    assert "memory ran out with 8 pictures at once" in training
+    assert "memory ran out with 4 pictures at once" in scoring[0]
+    assert all("in scoring" in each for each in scoring)
+    assert set(model.reports) == {"first_batch.png", "validation.npy"}
 
 
 def test_a_loss_that_is_no_number_in_one_process_is_told_by_it(pack: Pack, folder: Path) -> None:

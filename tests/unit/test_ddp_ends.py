@@ -168,5 +168,5 @@ def test_two_nodes_find_each_other(
 
     (tmp_path / "gate").touch()
     model = train(pack, CONFIG, open_workspace(tmp_path, report))
-    assert model.notes["devices"] == 2
+    assert (model.notes["devices"], model.notes["warnings"]) == (2, [])
     assert [other.wait(timeout=60) for other in others] == [0]

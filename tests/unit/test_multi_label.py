@@ -393,7 +393,8 @@ def test_several_labels_are_learnt_and_served_as_sigmoids(
     assert model.problem == "multi_label"
     assert model.val_macro_f1 > 0.75
     here = walk.here()
-    onnx = export(model, pack, walk.data, ExportConfig(), here)
+    plain = quantize(model, pack, QuantizeConfig(quantizer="none"), walk.here())
+    onnx = export(plain, model, pack, walk.data, ExportConfig(), here)
     assert onnx.contract.problem == "multi_label"
     session = onnxruntime.InferenceSession(here.path(onnx, "model.onnx"))
     contract = json.loads(session.get_modelmeta().custom_metadata_map["contract"])

@@ -24,6 +24,8 @@ from enginehouse.ingest.ingest import IngestConfig, ingest
 from enginehouse.ingest.record import DataVersion, Manifest
 from enginehouse.prepare.config import PrepareConfig
 from enginehouse.prepare.prepare import prepare
+from enginehouse.quantize.quantize import quantize
+from enginehouse.quantize.record import QuantizeConfig
 from enginehouse.recipe import Recipe, check_recipe
 from enginehouse.stage import Job, Stage
 from enginehouse.train.config import LossConfig
@@ -122,7 +124,8 @@ def test_a_third_problem_is_one_module_and_one_entry_in_the_list(
     assert model.problem == "graded"
     assert model.val_macro_f1 > 0.8
     here: Workspace = open_workspace(tmp_path)
-    onnx = export(model, pack, DataVersion(digest="d"), ExportConfig(), here)
+    plain = quantize(model, pack, QuantizeConfig(quantizer="none"), open_workspace(tmp_path))
+    onnx = export(plain, model, pack, DataVersion(digest="d"), ExportConfig(), here)
     session = onnxruntime.InferenceSession(here.path(onnx, "model.onnx"))
     (probabilities,) = session.run(None, {"pictures": draw([0, 1, 2] * 8, 7)})
     grades = load_choice("problems", "graded").decide(probabilities).argmax(axis=1)

@@ -201,6 +201,25 @@ def test_both_graphs_answer_alike_and_folding_undoes_the_unfolding(
     )
 
 
+def test_a_norm_that_activates_as_well_does_so_once(tmp_path: Path) -> None:
+    class ActivatingNorm(torch.nn.BatchNorm2d):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.silu(super().forward(input))
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 3), ActivatingNorm(8), torch.nn.Conv2d(8, 3, 1)]
+    net = torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()).eval()
+    pictures = torch.rand(8, 3, SIZE, SIZE)
+    captured = capture(net, SIZE)
+    folded = list_folded(captured)
+    calibrated = prepare(captured, make_scheme())
+    calibrate(calibrated, lambda: iter([pictures]), 8, open_workspace(tmp_path))
+    learning = make_learning(net, calibrated, folded).eval()
+    with torch.no_grad():
+        gaps = learning(pictures) - convert(calibrated)(pictures)
+    assert gaps.abs().max() < 1e-3
+
+
 def test_asked_to_stop_it_goes_on_to_the_same_bytes(
     site: Site, make_site: Callable[[], Site]
 ) -> None:

@@ -21,6 +21,7 @@ from enginehouse.quantizers._graph import (
     convert,
     keep_float,
     list_layers,
+    list_products,
     load_state,
     prepare,
 )
@@ -194,6 +195,43 @@ def test_corrected_biases_bring_the_mean_back_and_come_back_themselves(tmp_path:
         )
     assert corrected < off / 5
     assert corrected == restored
+
+
+def test_biases_are_corrected_alike_wherever_tokens_stand(tmp_path: Path) -> None:
+    """In attention the first dimension is that of tokens, or of windows and pictures at once."""
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 8)
+
+        def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+            return self.arrange(pictures.flatten(2).transpose(1, 2)).mean(1)
+
+        def arrange(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.linear(tokens)
+
+    class TokensFirst(Tokens):
+        def arrange(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.linear(tokens.transpose(0, 1)).transpose(0, 1)
+
+    class TokensFlat(Tokens):
+        def arrange(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.linear(tokens.reshape(-1, 3)).view(-1, SIZE**2, 8)
+
+    pictures = torch.rand(7, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
+    shifts = []
+    for kind in (Tokens, TokensFirst, TokensFlat):
+        for batch in (7, 4):
+            torch.manual_seed(0)
+            prepared = prepare(capture(kind().eval(), SIZE), make_scheme())
+            for step in (calibrate, correct_biases):
+                step(prepared, walk(pictures, batch), 7, open_workspace(tmp_path))
+            (product,) = list_products(prepared)
+            shifts.append(product.shift)
+    assert shifts[0].abs().max() > 1e-4
+    for shift in shifts[1:]:
+        torch.testing.assert_close(shift, shifts[0], rtol=1e-3, atol=1e-7)
 
 
 def test_a_layer_that_is_not_there_cannot_be_kept() -> None:

@@ -222,13 +222,15 @@ def test_rewrite_widens_activations_and_quantizes_biases() -> None:
 
 
 def _change_activation(
-    operator: str, scale: float, *limits: float, **attributes: float
+    operator: str, scale: float, *limits: float | None, **attributes: float
 ) -> onnx.ModelProto:
     """The INT8 network with another activation, and another scale of what it gives."""
     model = make_graph("int8")
     relu = next(node for node in model.graph.node if node.op_type == "Relu")
-    names = [f"limit_{place}" for place in range(len(limits))]
+    names = ["" if limit is None else f"limit_{place}" for place, limit in enumerate(limits)]
     for name, limit in zip(names, limits, strict=True):
+        if limit is None:
+            continue
         model.graph.initializer.append(numpy_helper.from_array(np.float32(limit), name))
     relu.op_type = operator
     relu.input.extend(names)
@@ -272,6 +274,14 @@ def test_rewrite_cuts_off_where_int8_does(model: onnx.ModelProto, highest: int) 
     (conv,) = (node for node in rewritten.graph.node if node.op_type == "Conv")
     readers = [node.op_type for node in rewritten.graph.node if conv.output[0] in node.input]
     assert readers == ["QuantizeLinear"]
+
+
+def test_rewrite_keeps_negative_numbers_that_a_clip_lets_through() -> None:
+    model = _change_activation("Clip", 0.2 / 127, None, 6)
+    rewritten = onnxruntime_from_symmetric(model)
+    assert np.allclose(
+        _run(rewritten, optimized=True), _run(model, optimized=False), atol=1e-3, rtol=0
+    )
 
 
 def test_rewrite_takes_float_weights_where_there_is_no_int8_kernel() -> None:
