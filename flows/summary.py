@@ -11,6 +11,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from enginehouse.evaluate.record import Scorecard
+from enginehouse.measure.record import EAGER
 from enginehouse.quantize.record import PLAIN
 from enginehouse.train.diagnosis import Finding
 from enginehouse.train.profile import TABLE
@@ -155,7 +156,7 @@ def _precision(result: RunResult) -> list[str]:
             for tried in result.run.road.tried[name].values()
             if tried.failed
         }
-        told.append(f"{name}: {decision.chosen} {reasons.pop(decision.chosen)}")
+        told.append(f"{name}: {_call(decision.chosen)} {reasons.pop(decision.chosen)}")
         told += [f"  not {other}: {why}" for other, why in reasons.items() if other != PLAIN]
     return told
 
@@ -167,15 +168,21 @@ def _latency(result: RunResult) -> str:
     notes: Any = road.latencies[target.name].notes
     times = {row["name"]: row["milliseconds"] for row in notes["rows"]}
     chosen = road.chosen[target.name]
-    mine = times.pop(chosen)
-    names = {PLAIN: f"{target.backend} fp32"}
-    faster = [
-        f"{other / mine:.1f}x faster than {names.get(name, name)}" for name, other in times.items()
+    mine = times[chosen]
+    others = {f"{target.backend} fp32": times[PLAIN], EAGER: times[EAGER]}
+    told = [f"{target.backend} {_call(chosen)} {mine:.2f} ms"]
+    told += [
+        f"{other / mine:.1f}x faster than {name}" for name, other in others.items() if other > mine
     ]
-    text = ", ".join([f"{names.get(chosen, f'{target.backend} {chosen}')} {mine:.2f} ms", *faster])
+    text = ", ".join(told)
     device = str(notes["device"]).removeprefix("cpu, ").partition(" (")[0]
     day = str(notes["date"]).partition("T")[0]
     return f"{text} (batch {notes['batch']}, {device}, {day})"
+
+
+def _call(candidate: str) -> str:
+    """What people call a candidate."""
+    return "fp32" if candidate == PLAIN else candidate
 
 
 def _registered(result: RunResult) -> str:
