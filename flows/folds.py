@@ -21,8 +21,9 @@ from enginehouse.recipe import Recipe
 from enginehouse.suspect.record import Suspects
 from enginehouse.suspect.suspect import SuspectConfig
 from enginehouse.train.record import Pretrained
+from flows.candidates import Step
 from flows.inspection import Inspection
-from flows.road import Step, let_through
+from flows.road import let_through
 from tasks._stage import PROGRESS, RunContext
 from tasks.answer import answer_task
 from tasks.data import ResolvedData, resolve_data

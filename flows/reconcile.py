@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from enginehouse.artifact import Workspace
+from pydantic import BaseModel, ValidationError
+
+from enginehouse.artifact import RecordUnreadable, Workspace
 from enginehouse.build.record import Engine
 from enginehouse.engine import Target, load_backend
 from enginehouse.errors import EngineError, RegistryError, Unavailable
@@ -20,12 +22,18 @@ from enginehouse.prepare.record import Pack
 from enginehouse.quantize.record import PLAIN
 from enginehouse.recipe import Recipe
 from enginehouse.store import Store
+from flows.candidates import Step, build_engine, score_engine
 from flows.release import register_engine, say_waiting
-from flows.road import Step, build_engine, score_engine
 from tasks.compare import compare_task
 from tasks.registry import Registry, Version
 
 MAX_TRIES = 10  # of a wish that keeps changing under our hands
+
+
+class Delivery(BaseModel):
+    """Of a version's recipe what moving aliases needs; older code wrote the rest otherwise."""
+
+    targets: tuple[Target, ...]
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,12 @@ def gather_engines(
             f"{wish.name} v{wish.number} was not registered by this pipeline (no recipe tag).",
             "Point the alias champion at a version that `enginehouse run` registered.",
         )
-    recipe = Recipe.model_validate_json(wish.tags["recipe"])
     ready: dict[str, Version] = {}
-    for target in recipe.targets:
-        name = f"{recipe.name}.{target.name}"
+    for target in Delivery.model_validate_json(wish.tags["recipe"]).targets:
+        name = f"{wish.name}.{target.name}"
         engine = registry.find_release(name, wish.tags["release"])
         if engine is None or engine.tags.get("verified") != "yes":
-            engine, reason = verify_engine(wish, recipe, target, registry, workspace, step)
+            engine, reason = verify_engine(wish, target, registry, workspace, step)
             if engine is None and target.required:
                 return {}, reason
         if engine:
@@ -102,7 +109,6 @@ def gather_engines(
 
 def verify_engine(
     wish: Version,
-    recipe: Recipe,
     target: Target,
     registry: Registry,
     workspace: Workspace,
@@ -113,11 +119,18 @@ def verify_engine(
         load_backend(target.backend).describe_run_device(target)
     except Unavailable as missing:
         return None, say_waiting(target, f"cannot be run here: {missing.message}")
-    graphs = {
-        name: OnnxModel.from_json(text) for name, text in json.loads(wish.tags["onnx"]).items()
-    }
-    chosen = json.loads(wish.tags["chosen"])[target.name]
-    pack = Pack.from_json(wish.tags["pack"])
+    try:
+        recipe = Recipe.model_validate_json(wish.tags["recipe"])
+        graphs = {
+            name: OnnxModel.from_json(text) for name, text in json.loads(wish.tags["onnx"]).items()
+        }
+        chosen = json.loads(wish.tags["chosen"])[target.name]
+        pack = Pack.from_json(wish.tags["pack"])
+    except (KeyError, RecordUnreadable, ValidationError):
+        return None, (
+            f"{target.name}: v{wish.number} was registered by other code, so this code cannot make "
+            "its engine; run the recipe again, or wish for another version"
+        )
     if reason := _find_lost(workspace.store, graphs[chosen], graphs[PLAIN], pack):
         return None, say_waiting(target, f"cannot be made here: {reason}")
     made: dict[str, tuple[Engine, Scorecard]] = {}
@@ -125,9 +138,11 @@ def verify_engine(
         try:
             made[candidate] = make_engine(step, candidate, target, graphs[candidate], pack, recipe)
         except Unavailable as missing:
-            return None, say_waiting(target, f"cannot be built here: {missing.message}")
+            reason = say_waiting(target, f"cannot be built here: {missing.message}")
         except EngineError as error:
-            return None, f"{target.name}: {candidate}: {error.message}"
+            reason = f"{target.name}: {candidate}: {error.message}"
+        if reason:
+            return None, reason
     engine, card = made[chosen]
     name, twin = target.name, made[PLAIN][1]
     gates = judge(recipe.gates, {name: card}, {name: twin}, {name: "the wish"})

@@ -20,7 +20,7 @@ from enginehouse.gates import GateResult, judge
 from enginehouse.prepare.record import Pack
 from enginehouse.recipe import Recipe
 from enginehouse.road import Road
-from flows.road import score_engine
+from flows.candidates import score_engine
 from flows.run import Run
 from tasks.registry import (
     Registry,

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-from enginehouse.build.record import Engine
-from enginehouse.choose.record import ChooseConfig, Rung
-from enginehouse.engine import STEPS, Device, Target, load_backend
-from enginehouse.errors import EngineError, ExportError, Unavailable
-from enginehouse.evaluate.config import EvaluateConfig
-from enginehouse.evaluate.record import Scorecard
-from enginehouse.export.record import OnnxModel
 from enginehouse.ingest.record import DataVersion, Manifest
-from enginehouse.prepare.record import Pack
-from enginehouse.quantize.record import PLAIN, Candidate
 from enginehouse.recipe import Recipe
-from enginehouse.road import Road, Tried
+from enginehouse.road import Road
 from enginehouse.train.record import Pretrained
 from enginehouse.validate.record import Validated
+from flows.candidates import Step, find_device, judge_target, shrink, take_over
 from flows.inspection import Inspection
-from tasks._stage import PROGRESS, RunContext, StageTask
-from tasks.build import build_task
-from tasks.choose import choose_task
-from tasks.compare import compare_task
-from tasks.evaluate import evaluate_task
-from tasks.export import export_task
+from tasks._stage import RunContext, StageTask
 from tasks.ingest import ingest_task
-from tasks.measure import measure_task
 from tasks.prepare import prepare_task
-from tasks.quantize import quantize_task
 from tasks.train import train_task
 from tasks.validate import validate_task
-
-Step = Callable[..., Any]
 
 
 def walk(
@@ -46,7 +28,8 @@ def walk(
     """Walk from a data version to scored engines.
 
     Args:
-        step: `step(task, place, config, **inputs) -> record`, see `with_tasks`, `by_look_up`.
+        step: `step(task, place, config, /, **inputs) -> record`, see `with_tasks`, `by_look_up`; an
+            input may have any name, as those of candidates do.
         inspection: judges the data before anything is trained.
         pretrained: what the recipe's `weights` came to (`tasks.weights`); None: random ones.
 
@@ -66,14 +49,14 @@ def walk(
     model = step(train_task, "train", recipe.train, pack=pack, **start)
     road = Road(data, manifest, validated, pack, model)
     for candidate in recipe.list_candidates():
-        _shrink(road, recipe, candidate, step)
-    run_here = {target.name: _find_device(target) for target in recipe.targets}
+        shrink(road, recipe, candidate, step)
+    run_here = {target.name: find_device(target) for target in recipe.targets}
     for target in recipe.targets:
         if device := run_here[target.name]:
-            _judge_target(road, recipe, target, device, step)
+            judge_target(road, recipe, target, device, step)
     for target in recipe.targets:
         if target.name not in road.tried:
-            _take_over(road, recipe, target, step)
+            take_over(road, recipe, target, step)
     return road
 
 
@@ -90,194 +73,10 @@ def let_through(
     return manifest, validated
 
 
-def _shrink(road: Road, recipe: Recipe, candidate: Candidate, step: Step) -> None:
-    """Make the network smaller in one way, down to its ONNX file."""
-    name = candidate.label
-    quantized = road.quantized[name] = step(
-        *(quantize_task, f"quantize.{name}", recipe.quantize.configure(candidate)),
-        model=road.model,
-        pack=road.pack,
-    )
-    try:
-        road.onnx[name] = step(
-            *(export_task, f"export.{name}", recipe.export),
-            model=quantized,
-            trained=road.model,
-            pack=road.pack,
-            data=road.data,
-        )
-    except ExportError as error:
-        if name == PLAIN:
-            raise
-        road.failed[name] = f"failed to export: {error.message}"
-        PROGRESS.warning("%s %s", name, road.failed[name])
-
-
-def _find_device(target: Target) -> Device | None:
-    """The device that runs a target's engine, if it is in this machine."""
-    try:
-        return load_backend(target.backend).describe_run_device(target)
-    except Unavailable:
-        return None
-
-
-def _judge_target(road: Road, recipe: Recipe, target: Target, device: Device, step: Step) -> None:
-    """Try every candidate on a target; what the rules choose is then scored on test.
-
-    Raises:
-        EngineError: of a required target, no candidate came to an engine.
-    """
-    tried = road.tried[target.name] = {
-        candidate.label: _try(road, recipe, target, candidate, device, step)
-        for candidate in recipe.list_candidates(target)
-    }
-    plain = tried[PLAIN]
-    if plain.validation is None:  # nothing to hold the others against
-        told = plain.waiting or plain.failed
-        if plain.failed and target.required:
-            raise EngineError(
-                f"Target {target.name!r} has no fp32 engine, which all others are held against: "
-                f"it {plain.failed}",
-                "Choose another backend or architecture, or make the target optional.",
-            )
-        road.waiting[target.name] = told
-        return
-    scored = [each for each in tried.values() if each.validation]
-    engines = {each.name: each.engine for each in scored}
-    latency = road.latencies[target.name] = step(
-        *(measure_task, f"measure.{target.name}", recipe.measure),
-        model=road.model,
-        pack=road.pack,
-        device=device,
-        **engines,
-    )
-    rungs = tuple(Rung(name=each.name, precision=each.precision) for each in scored)
-    decision = road.decisions[target.name] = step(
-        *(choose_task, f"choose.{target.name}", ChooseConfig(rules=recipe.choose, rungs=rungs)),
-        pack=road.pack,
-        device=device,
-        latency=latency,
-        **{each.name: each.validation for each in scored},
-    )
-    road.chosen[target.name] = decision.chosen
-    shipped = {target.name: tried[decision.chosen], recipe.twin(target).name: plain}
-    for name, each in shipped.items():
-        assert each.engine and each.validation
-        road.engines[name], road.validations[name] = each.engine, each.validation
-        road.scorecards[name] = step(
-            *(evaluate_task, f"evaluate.{name}", recipe.evaluate),
-            engine=each.engine,
-            pack=road.pack,
-            device=device,
-            validation=each.validation,
-        )
-
-
-def _try(
-    road: Road, recipe: Recipe, target: Target, candidate: Candidate, device: Device, step: Step
-) -> Tried:
-    """Build, compare and score one candidate on a target, on validation."""
-    name = candidate.label
-    tried = Tried(name, candidate.precision)
-    if reason := road.failed.get(name):
-        tried.failed = reason
-        return tried
-    inputs: dict[str, Any] = {"pack": road.pack, "device": device}
-    place = f"{target.name}.{name}"
-    try:
-        tried.engine = build_engine(step, place, target, road.onnx[name])
-        tried.parity = step(
-            *(compare_task, f"compare.{place}", recipe.compare),
-            engine=tried.engine,
-            onnx=road.onnx[name],
-            **inputs,
-        )
-    except Unavailable as reason_why:
-        tried.waiting = f"cannot be built here: {reason_why.message}"
-        return tried
-    except EngineError as error:
-        word = "differs from its ONNX file" if tried.engine else "failed to build"
-        tried.failed = f"{word}: {error.message}"
-        PROGRESS.warning("%s: %s %s", target.name, name, tried.failed)
-        return tried
-    tried.validation = step(
-        *(evaluate_task, f"evaluate.{place}.val", recipe.evaluate), engine=tried.engine, **inputs
-    )
-    return tried
-
-
-def _take_over(road: Road, recipe: Recipe, target: Target, step: Step) -> None:
-    """Build for a device that is not here what another target was found to do well with.
-
-    Without any that was judged here, the smallest that the recipe allows. Nobody has run it: the
-    engine is unverified until a worker with the device has.
-
-    Raises:
-        EngineError: a required target's engine failed to build.
-    """
-    allowed = {c.label: c for c in recipe.list_candidates(target) if c.label in road.onnx}
-    judged = [road.chosen[t.name] for t in recipe.targets if t.name in road.decisions]
-    fitting = [name for name in judged if name in allowed]
-    smallest = max(allowed, key=lambda name: STEPS[allowed[name].precision])
-    name = fitting[0] if fitting else smallest
-    road.chosen[target.name] = name
-    tried = Tried(name, allowed[name].precision)
-    road.tried[target.name] = {name: tried}
-    try:
-        tried.engine = build_engine(step, f"{target.name}.{name}", target, road.onnx[name])
-        road.engines[target.name] = tried.engine
-        tried.waiting = f"built, but cannot be run here: {_explain_away(target)}"
-    except Unavailable as reason:
-        tried.waiting = f"cannot be built here: {reason.message}"
-    except EngineError as error:
-        if target.required:
-            raise
-        tried.failed = f"failed to build: {error.message}"
-    road.waiting[target.name] = tried.waiting or tried.failed
-
-
-def _explain_away(target: Target) -> str:
-    """Why a target's engine cannot be run here."""
-    try:
-        load_backend(target.backend).describe_run_device(target)
-    except Unavailable as reason:
-        return reason.message
-    raise AssertionError(f"{target.name} can be run here")
-
-
-def build_engine(step: Step, place: str, target: Target, onnx: OnnxModel) -> Engine:
-    """Build an ONNX file's engine for a target, in the file's precision.
-
-    Raises:
-        Unavailable: this machine cannot build for it.
-        EngineError: the graph cannot be built.
-    """
-    made_for = target.model_copy(update={"precision": onnx.precision})
-    device = load_backend(target.backend).describe_build_device(made_for)
-    return cast(Engine, step(build_task, f"build.{place}", made_for, onnx=onnx, device=device))
-
-
-class Scores(NamedTuple):
-    """What an engine scored on validation, where its operating point was fixed, and on test."""
-
-    validation: Scorecard
-    test: Scorecard
-
-
-def score_engine(
-    step: Step, name: str, engine: Engine, pack: Pack, device: Device, config: EvaluateConfig
-) -> Scores:
-    """Score an engine on validation, then on test at the operating point that was fixed there."""
-    inputs = {"engine": engine, "pack": pack, "device": device}
-    validation = step(evaluate_task, f"evaluate.{name}.val", config, **inputs)
-    test = step(evaluate_task, f"evaluate.{name}", config, **inputs, validation=validation)
-    return Scores(validation, test)
-
-
 def with_tasks(context: RunContext) -> Step:
     """A step that runs each stage as a Prefect task."""
 
-    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+    def step(task: StageTask, place: str, config: Any, /, **inputs: Any) -> Any:
         return task.submit(context, place, config, **inputs)
 
     return step
@@ -286,7 +85,7 @@ def with_tasks(context: RunContext) -> Step:
 def by_look_up(context: RunContext) -> Step:
     """A step that only looks up, without Prefect; raises NotCached where a stage would run."""
 
-    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+    def step(task: StageTask, place: str, config: Any, /, **inputs: Any) -> Any:
         return task.look_up(context, place, config, **inputs)
 
     return step
@@ -295,7 +94,7 @@ def by_look_up(context: RunContext) -> Step:
 def plainly(context: RunContext) -> Step:
     """A step that runs each stage as a plain function call under the same cache."""
 
-    def step(task: StageTask, place: str, config: Any, **inputs: Any) -> Any:
+    def step(task: StageTask, place: str, config: Any, /, **inputs: Any) -> Any:
         return task.call(context, place, config, **inputs)
 
     return step

@@ -15,7 +15,7 @@ from enginehouse.recipe import Recipe
 from enginehouse.road import Road
 from enginehouse.stage import Watch
 from enginehouse.store import Store
-from flows.road import Step
+from flows.candidates import Step
 from tasks._stage import RunContext
 from tasks.data import ResolvedData, list_changes
 from tasks.registry import Registry

@@ -38,13 +38,14 @@ def render_summary(result: RunResult) -> str:
         ("report", result.report.as_uri()),
     ]
     lines = [result.headline, *(f"  {name:<13}{text}" for name, text in rows if text)]
-    return "\n".join(lines)
+    # A reason may hold what a library said, on several lines.
+    return "\n".join(" ".join(line.splitlines()) for line in lines)
 
 
 def render_markdown(result: RunResult) -> str:
     """The same as markdown, for the run's page in Prefect."""
     head, *lines = render_summary(result).splitlines()
-    cells = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines]
+    cells = [re.split(r"\s{2,}", line.strip().replace("|", "\\|"), maxsplit=1) for line in lines]
     table = "\n".join(f"| {' | '.join(cell)} |" for cell in cells)
     return f"# {head}\n\n| | |\n|---|---|\n{table}\n"
 
@@ -152,9 +153,9 @@ def _precision(result: RunResult) -> list[str]:
     for name, decision in result.run.road.decisions.items():
         reasons = dict(cast(dict[str, str], decision.notes["reasons"]))
         reasons |= {
-            tried.name: tried.failed
+            tried.name: tried.failed or tried.waiting
             for tried in result.run.road.tried[name].values()
-            if tried.failed
+            if tried.failed or tried.waiting
         }
         told.append(f"{name}: {_call(decision.chosen)} {reasons.pop(decision.chosen)}")
         told += [f"  not {other}: {why}" for other, why in reasons.items() if other != PLAIN]

@@ -92,7 +92,9 @@ class StageTask:
 
     stage: Stage
 
-    def submit(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
+    def submit(
+        self, context: RunContext, place: str, config: Config, /, **inputs: Record
+    ) -> Record:
         """Run the stage as a task of the current flow run and wait for its record.
 
         Raises:
@@ -103,12 +105,14 @@ class StageTask:
         outcome: Outcome = self._prefect_task(place).submit(job, context).result()
         return context.keep(outcome)
 
-    def call(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
+    def call(self, context: RunContext, place: str, config: Config, /, **inputs: Record) -> Record:
         """Run the stage as a plain function under the same cache, without Prefect."""
         job = context.make_job(self.stage, place, config, inputs)
         return context.keep(context.run(job, place))
 
-    def look_up(self, context: RunContext, place: str, config: Config, **inputs: Record) -> Record:
+    def look_up(
+        self, context: RunContext, place: str, config: Config, /, **inputs: Record
+    ) -> Record:
         """The cached record, without Prefect and without running anything.
 
         Raises:

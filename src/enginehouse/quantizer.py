@@ -106,5 +106,6 @@ class Quantizer(Protocol):
             options: its `Options`, as in `quantize`.
 
         Raises:
-            QuantizationError: it cannot be rewritten, or a library is missing.
+            ExportError: this graph cannot be rewritten, so the candidate is out.
+            QuantizationError: the options do not fit the graph, or a library is missing.
         """

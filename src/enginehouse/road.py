@@ -46,7 +46,7 @@ class Road:
         failed: candidate to why it came to no ONNX file.
         tried: target name to candidate to how far it got.
         decisions, latencies: by target name, of those that were scored here.
-        chosen: target name to the candidate that ships, of all targets that have an engine.
+        chosen: target name to the candidate that ships; `none` where nothing could be decided.
         engines, validations, scorecards: of what ships, by target name, with the fp32 twins under
             their names; the scores are those on validation and on test.
         waiting: target name to why it cannot be built or run here.

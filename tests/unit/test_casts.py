@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from enginehouse.choices import check_options, load_choice
-from enginehouse.errors import QuantizationError
+from enginehouse.errors import ExportError, QuantizationError
 from enginehouse.export.canonical import make_canonical
 from enginehouse.export.graph import onnx_from_torch, wrap_network
 from enginehouse.export.literal import make_literal
@@ -128,7 +128,8 @@ def test_operators_that_are_named_stay_in_fp32(kind: str) -> None:
 def test_what_cannot_be_done_is_told() -> None:
     with pytest.raises(QuantizationError, match="names Sofmax; the exported graph holds no such"):
         cast("fp16", make_graph(), keep_float="Sofmax")
-    with pytest.raises(QuantizationError, match=r"could be cast to fp16: all of it stays in fp32"):
+    # Another network might do, so this candidate is out and no more.
+    with pytest.raises(ExportError, match=r"could be cast to fp16: all of it stays in fp32"):
         cast("fp16", make_graph(), keep_float="Conv")
 
 

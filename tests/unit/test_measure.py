@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_no_side_is_timed_in_the_wake_of_another() -> None:
     warm, timed = calls[begun::2], calls[begun + 1 :: 2]
     assert warm == timed
     assert all(sorted(timed[first : first + 4]) == list("abcd") for first in range(0, 240, 4))
-    follows = Counter(zip(timed, timed[1:], strict=False))
+    follows = Counter(pairwise(timed))
     assert all(follows[one, other] > 10 for one in "abcd" for other in "abcd" if one != other)
 
 

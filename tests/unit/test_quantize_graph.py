@@ -234,6 +234,25 @@ def test_biases_are_corrected_alike_wherever_tokens_stand(tmp_path: Path) -> Non
         torch.testing.assert_close(shift, shifts[0], rtol=1e-3, atol=1e-7)
 
 
+def test_a_norm_is_folded_only_into_a_convolution_of_its_own(tmp_path: Path) -> None:
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm, self.other = nn.Conv2d(3, 3, 1), *map(nn.BatchNorm2d, (3, 3))
+
+        def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+            maps = self.norm(self.conv(pictures)).relu()
+            shared = self.conv(maps)  # the same weight, then two readers
+            return (self.other(shared).relu() + shared).mean((2, 3))
+
+    torch.manual_seed(0)
+    net = build(Branching())
+    pictures = torch.rand(4, 3, SIZE, SIZE)
+    prepared = prepare(capture(copy.deepcopy(net), SIZE), make_scheme())
+    with torch.no_grad():
+        assert torch.allclose(prepared(pictures), net(pictures), atol=1e-5)
+
+
 def test_a_layer_that_is_not_there_cannot_be_kept() -> None:
     prepared = prepare(capture(Residual().eval(), SIZE), make_scheme())
     with pytest.raises(QuantizationError, match="no layer named layer9"):

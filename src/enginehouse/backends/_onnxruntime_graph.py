@@ -113,9 +113,8 @@ class Graph:
         """What a Clip or Relu cuts off below and above."""
         if node.op_type == "Relu":
             return 0.0, np.inf
-        found = [self.read_constant(name) for name in node.input[1:3] if name]
-        found += [None] * (2 - len(found))
-        low, high = found
+        # Either may be left out, the first by an empty name.
+        low, high = (self.read_constant(name) for name in [*node.input[1:3], "", ""][:2])
         return (
             -np.inf if low is None else float(low),
             np.inf if high is None else float(high),

@@ -86,7 +86,8 @@ def export(
         ExportError: the network cannot be exported, the graph is not what was promised, `model`
             was made of another network, or a step of the parity chain fails; names the step, the
             figures and the first node that diverges.
-        QuantizationError, StoreError: the stored state does not fit the libraries installed now.
+        QuantizationError, StoreError: the stored state does not fit the libraries installed now,
+            or the quantizer's options do not fit the graph.
         DataError: the validation split is empty.
     """
     _check_belonging(model, trained)

@@ -33,7 +33,7 @@ class Latency(Record):
     """
 
     kind: ClassVar[str] = "latency"
-    schema_number: ClassVar[int] = 2
+    schema_number: ClassVar[int] = 3
 
     engines: dict[str, str]
     device: str

@@ -70,7 +70,8 @@ def quantize(
         here=here,
     )
     quantized = quantizer.quantize(material, quantizer.Options.model_validate(config.options))
-    save_file(quantized.state, here.scratch / STATE)
+    state = {name: value.contiguous() for name, value in quantized.state.items()}
+    save_file(state, here.scratch / STATE)
     return QuantizedModel(
         files=here.seal([STATE]),
         notes={**(_describe(pinned, pack, config) if pinned else {}), **quantized.notes},

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from enginehouse.artifact import Config
 from enginehouse.engine import Pictures
-from enginehouse.errors import QuantizationError, first_line
+from enginehouse.errors import ExportError, QuantizationError, first_line
 from enginehouse.quantizers._large_values import find_large
 from enginehouse.quiet import quiet
 
@@ -75,8 +75,8 @@ def cast_graph(
         A new graph; the same one for the same arguments, in any process.
 
     Raises:
-        QuantizationError: AutoCast is not installed or fails, an operator is not in the graph, or
-            nothing of the network could be cast.
+        QuantizationError: AutoCast is not installed, or an operator is not in the graph.
+        ExportError: AutoCast fails, or nothing of the network could be cast.
     """
     check_installed()
     named = _name_nodes(_split_hard_swish(proto) if kind == "bf16" else proto)
@@ -167,7 +167,7 @@ def _convert(model: ModelProto, kind: Kind, kept: Collection[str]) -> ModelProto
                 opset=max(_OPSETS[kind], _read_opset(model)),
             )
         except Exception as error:  # it raises a dozen types, all meaning the same
-            raise QuantizationError(
+            raise ExportError(
                 f"AutoCast cannot cast this graph to {kind}: {first_line(error)}",
                 f"Take {kind} out of the candidates, or choose another architecture.",
             ) from error
@@ -194,13 +194,13 @@ def _check_cast(model: ModelProto, kind: Kind) -> None:
     from onnx import TensorProto
 
     if (opset := _read_opset(model)) < _OPSETS[kind]:
-        raise QuantizationError(
+        raise ExportError(
             f"A {kind} graph wants ONNX opset {_OPSETS[kind]}; AutoCast left it at {opset}.",
             f"Take {kind} out of the candidates, or choose another architecture.",
         )
     wanted = TensorProto.FLOAT16 if kind == "fp16" else TensorProto.BFLOAT16
     if not any(tensor.data_type == wanted for tensor in model.graph.initializer):
-        raise QuantizationError(
+        raise ExportError(
             f"No weight of the network could be cast to {kind}: all of it stays in fp32.",
             "Keep fewer operators in fp32, or let larger activations pass.",
         )

@@ -44,13 +44,13 @@ def correct_biases(
     readers = Counter(str(each.bias.target) for each in products)
     # A bias that two layers share cannot be right for both.
     alone = [each for each in products if readers[str(each.bias.target)] == 1]
-    sums = _sum_inputs(prepared, {each.node for each in alone}, batches, num_pictures, here)
+    means = _average_inputs(prepared, {each.node for each in alone}, batches, num_pictures, here)
     for each in alone:
         weight = prepared.get_parameter(str(each.weight.target)).detach()
         scale = each.observer.calculate_qparams()[0].view(-1, *[1] * (weight.ndim - 1))
         rounded = (weight / scale).round().clamp(each.observer.quant_min, each.observer.quant_max)
         error = (rounded * scale - weight).double()
-        mean = sums[each.node] / num_pictures
+        mean = means[each.node]
         if find_kind(each.node) == "conv":
             error = error.sum((2, 3))
             groups = len(mean) // error.shape[1]
@@ -58,18 +58,19 @@ def correct_biases(
         each.observer.shift = -(error * mean).sum(dim=1).to(torch.float32)
 
 
-def _sum_inputs(
+def _average_inputs(
     prepared: GraphModule,
     wanted: set[Node],
     batches: Callable[[], Iterator[torch.Tensor]],
     num_pictures: int,
     here: Workspace,
 ) -> dict[Node, torch.Tensor]:
-    """By layer: the mean of each input channel, summed over the pictures, float64 [channels]."""
+    """By layer: the mean of each input channel over all pictures and places, float64 [channels]."""
     import torch
     from torch.fx import Interpreter
 
     sums: dict[Node, torch.Tensor] = {}
+    counts: Counter[Node] = Counter()
 
     class Reader(Interpreter):
         def run_node(self, n: Node) -> Any:
@@ -77,12 +78,17 @@ def _sum_inputs(
                 x = self.env[n.all_input_nodes[0]]
                 axis = 1 if find_kind(n) == "conv" else x.ndim - 1
                 places = [dim for dim in range(1, x.ndim) if dim != axis]
-                means = (x.mean(places) if places else x).double().sum(dim=0)
-                sums[n] = sums[n] + means if n in sums else means
+                means = (x.mean(places) if places else x).double()
+                # Transformers put tokens or windows where pictures stand elsewhere, so the first
+                # dimension says nothing of how many numbers were averaged.
+                num_each = x[0].numel() // means.shape[1]
+                total = means.sum(dim=0) * num_each
+                sums[n] = sums[n] + total if n in sums else total
+                counts[n] += num_each * len(x)
             return super().run_node(n)
 
     reader = Reader(prepared)
     with torch.no_grad():
         for batch in follow(batches(), "correct biases", 0, num_pictures, here):
             reader.run(batch)
-    return sums
+    return {node: total / counts[node] for node, total in sums.items()}

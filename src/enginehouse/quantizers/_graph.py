@@ -77,12 +77,37 @@ def capture(net: torch.nn.Module, size: int) -> GraphModule:
         try:
             exported = torch.export.export(net, (example,), dynamic_shapes=({0: batch},))
             graph: GraphModule = exported.module(check_guards=False)
+            _guard_norms(graph)
         except Exception as error:  # torch raises dozens of types here, all meaning the same
             raise QuantizationError(
                 f"The network cannot be captured as one graph: {first_line(error)}",
                 "Choose another architecture, or take the INT8 candidates out of the recipe.",
             ) from error
     return graph
+
+
+def _guard_norms(graph: GraphModule) -> None:
+    """Copy what enters a BatchNorm that must not be folded, where torchao would: others read the
+    layer or its weight, the weight is computed, or the norm has no statistics."""
+    import torch
+
+    for norm in graph.graph.nodes:
+        if norm.target != torch.ops.aten.batch_norm.default:
+            continue
+        source, mean = norm.args[0], norm.args[3]
+        if find_kind(source) in ("conv", "linear"):
+            weight = source.args[1]
+            if (
+                weight.op != "get_attr"
+                or len(weight.users) > 1
+                or len(source.users) > 1
+                or not mean
+            ):
+                with graph.graph.inserting_before(norm):
+                    copied = graph.graph.call_function(torch.ops.aten.clone.default, (source,))
+                copied.meta = dict(source.meta)
+                norm.update_arg(0, copied)
+    graph.recompile()
 
 
 def prepare(graph: GraphModule, scheme: SymmetricQuantizer) -> GraphModule:

@@ -108,10 +108,21 @@ def _unfold(each: FoldedNorm, conv: Node, learning: GraphModule, net: torch.nn.M
     if not each.bias:
         conv.update_arg(2, None)
         graph.eliminate_dead_code()  # the bias that folding made
-    learning.add_submodule(each.child, copy.deepcopy(net.get_submodule(each.norm)))
+    learning.add_submodule(each.child, _copy_norm(net.get_submodule(each.norm)))
     with graph.inserting_after(conv):
         norm = graph.call_module(each.child, (conv,))
     conv.replace_all_uses_with(norm, delete_user_cb=lambda user: user is not norm)
+
+
+def _copy_norm(norm: Any) -> torch.nn.Module:
+    """The BatchNorm alone: some families let one activate as well, which the graph does itself."""
+    import torch
+
+    copied = torch.nn.BatchNorm2d(
+        norm.num_features, norm.eps, norm.momentum, affine=norm.affine
+    ).eval()
+    copied.load_state_dict({name: value.clone() for name, value in norm.state_dict().items()})
+    return copied
 
 
 def fold(calibrated: GraphModule, learning: GraphModule, folded: list[FoldedNorm]) -> State:

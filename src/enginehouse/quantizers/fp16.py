@@ -46,6 +46,6 @@ def rewrite(proto: ModelProto, pictures: Pictures, options: Options) -> ModelPro
     """The graph in fp16 but for its ends and what the options name.
 
     Raises:
-        QuantizationError: as `cast_graph`.
+        QuantizationError, ExportError: as `cast_graph`.
     """
     return cast_graph(proto, "fp16", options.keep_float, pictures, options.largest)
