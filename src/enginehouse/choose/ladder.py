@@ -46,9 +46,12 @@ def climb(
             ladder.reasons[each.name] = _object(each, plain, ladder, min_speedup)
         able = [each for each in rivals if not ladder.reasons[each.name]]
         if able:
-            best = min(able, key=lambda each: (*_rank(each), milliseconds[each.name]))
-            beaten = [each for each in able if each is not best]
-            ladder.reasons |= {each.name: _say_beaten(each, best, milliseconds) for each in beaten}
+            best = _take_best(able, milliseconds, min_speedup)
+            place = able.index(best)
+            for number, each in enumerate(able):
+                if each is not best:
+                    told = _say_beaten(each, best, milliseconds, before=number < place)
+                    ladder.reasons[each.name] = told
             speedup = ladder.speedup[best.name]
             ladder.reasons[stands.name] = (
                 f"may ship, but {best.name} is smaller and {speedup:.2f} times as fast"
@@ -84,16 +87,28 @@ def _rank(each: Judged) -> tuple[float, ...]:
     return each.lost_defects, lost_good, each.errors.lost, each.errors.bound
 
 
-def _say_beaten(each: Judged, best: Judged, milliseconds: Mapping[str, float]) -> str:
+def _take_best(
+    able: Sequence[Judged], milliseconds: Mapping[str, float], min_speedup: float
+) -> Judged:
+    """What loses least; of equals the first, unless another is faster by more than chance."""
+    least = min(map(_rank, able))
+    best, *others = (each for each in able if _rank(each) == least)
+    for each in others if min_speedup else ():
+        if milliseconds[best.name] >= max(min_speedup, 1) * milliseconds[each.name]:
+            best = each
+    return best
+
+
+def _say_beaten(each: Judged, best: Judged, milliseconds: Mapping[str, float], before: bool) -> str:
     if _rank(each) != _rank(best):
         return (
             f"may ship, but {best.name}, as small, loses less: {_say_rank(best)} against "
             f"{_say_rank(each)}"
         )
-    if milliseconds[each.name] != milliseconds[best.name]:
-        times = milliseconds[each.name] / milliseconds[best.name]
+    times = milliseconds[each.name] / milliseconds[best.name]
+    if before:
         return f"may ship, but {best.name}, as small and as good, is {times:.2f} times as fast"
-    return f"may ship, but {best.name}, as small, good and fast, stands before it in the recipe"
+    return f"may ship, but {best.name}, as small and as good, stands before it in the recipe"
 
 
 def _say_rank(each: Judged) -> str:
