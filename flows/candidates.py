@@ -63,7 +63,7 @@ def judge_target(road: Road, recipe: Recipe, target: Target, device: Device, ste
     """Try every candidate on a target; what the rules choose is then scored on test.
 
     Raises:
-        EngineError: of a required target, no candidate came to an engine.
+        EngineError: of a required target, fp32 came to no engine, or to a wrong one.
     """
     tried = road.tried[target.name] = {
         candidate.label: _try(road, recipe, target, candidate, device, step)

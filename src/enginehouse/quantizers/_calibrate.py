@@ -1,7 +1,8 @@
 """Calibration: pictures go through a prepared graph twice, and each tensor in it gets its scale.
 
 The first walk fixes ranges, the second counts within them. Both come out the same however pictures
-are batched, up to the last bits of the network's own arithmetic.
+are batched, up to the last bits of the network's own arithmetic. From what that leaves, `restore`
+builds the network anew.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from enginehouse.artifact import Workspace
 from enginehouse.errors import Interrupted, QuantizationError
-from enginehouse.quantizers._graph import is_observer, list_layers
+from enginehouse.quantizers._graph import (
+    capture,
+    convert,
+    is_observer,
+    keep_float,
+    list_layers,
+    load_state,
+    prepare,
+)
 from enginehouse.quantizers._symmetric import SymmetricQuantizer
 from enginehouse.quiet import quiet
 
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule, Node
 
+    from enginehouse.quantizer import State
     from enginehouse.quantizers._observers import Method
 
 
@@ -101,6 +111,25 @@ def follow(
         yield batch
         done += len(batch)
         here.report(message, done, total)
+
+
+def restore(
+    net: torch.nn.Module, state: State, kept_float: tuple[str, ...], size: int
+) -> torch.nn.Module:
+    """The quantized network: INT8 weights and Q/DQ in its graph, but for the layers kept in float.
+
+    Args:
+        net: the architecture, in evaluation mode, on the CPU; its weights are replaced.
+        state, kept_float: what a quantizer worked out on a graph of `make_scheme`.
+        size: side of the pictures in pixels.
+
+    Raises:
+        QuantizationError: the state is not one of this architecture and these libraries.
+    """
+    prepared = prepare(capture(net, size), make_scheme())
+    load_state(prepared, state)
+    keep_float(prepared, kept_float)
+    return convert(prepared)
 
 
 def _describe_not_finite(prepared: GraphModule) -> QuantizationError:

@@ -19,10 +19,10 @@ from enginehouse.artifact import Config
 from enginehouse.choices import load_choice
 from enginehouse.engine import Pictures, Precision
 from enginehouse.errors import Interrupted
-from enginehouse.quantizer import Material, Quantized, State
+from enginehouse.quantizer import Material, Quantized
 from enginehouse.quantizers._bias import correct_biases
-from enginehouse.quantizers._calibrate import calibrate, make_scheme
-from enginehouse.quantizers._graph import capture, convert, keep_float, load_state, prepare
+from enginehouse.quantizers._calibrate import calibrate, make_scheme, restore
+from enginehouse.quantizers._graph import capture, prepare
 from enginehouse.quantizers._search import note_search, search_float
 from enginehouse.quantizers._sensitivity import measure_sensitivity, note_sensitivity
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import torch
     from onnx import ModelProto
     from torch.fx import GraphModule
+
+__all__ = ["LIBRARIES", "PRECISION", "Options", "quantize", "restore", "rewrite"]
 
 LIBRARIES = ("numpy", "onnx", "torch", "torchao")
 PRECISION: Precision = "int8"
@@ -121,25 +123,6 @@ def find_costly_layers(
     found = search_float(prepared, effects, inputs, decide, max_flips, report)
     notes = {"sensitivity": note_sensitivity(effects), "search": note_search(found, max_flips)}
     return found.kept_float, notes
-
-
-def restore(
-    net: torch.nn.Module, state: State, kept_float: tuple[str, ...], size: int
-) -> torch.nn.Module:
-    """The quantized network: INT8 weights and Q/DQ in its graph, but for the layers kept in float.
-
-    Args:
-        net: the architecture, in evaluation mode, on the CPU; its weights are replaced.
-        state, kept_float: what `quantize` returned.
-        size: side of the pictures in pixels.
-
-    Raises:
-        QuantizationError: the state is not one of this architecture and these libraries.
-    """
-    prepared = prepare(capture(net, size), make_scheme())
-    load_state(prepared, state)
-    keep_float(prepared, kept_float)
-    return convert(prepared)
 
 
 def rewrite(proto: ModelProto, pictures: Pictures, options: Options) -> ModelProto:

@@ -12,15 +12,14 @@ import copy
 from typing import TYPE_CHECKING
 
 from enginehouse.engine import Pictures, Precision
-from enginehouse.quantizer import Material, Quantized, State
-from enginehouse.quantizers._calibrate import calibrate, make_scheme
-from enginehouse.quantizers._graph import capture, convert, keep_float, load_state, prepare
+from enginehouse.quantizer import Material, Quantized
+from enginehouse.quantizers._calibrate import calibrate, make_scheme, restore
+from enginehouse.quantizers._graph import capture, prepare
 from enginehouse.quantizers._qat_graph import fold, list_folded, make_learning
 from enginehouse.quantizers._qat_options import Options
 from enginehouse.quantizers._qat_training import train_on
 
 if TYPE_CHECKING:
-    import torch
     from onnx import ModelProto
 
 __all__ = ["LIBRARIES", "PRECISION", "Options", "quantize", "restore", "rewrite"]
@@ -67,25 +66,6 @@ def quantize(material: Material, options: Options) -> Quantized:
         "warnings": lesson.progress.warnings,
     }
     return Quantized(fold(calibrated, learning, folded), notes=notes)
-
-
-def restore(
-    net: torch.nn.Module, state: State, kept_float: tuple[str, ...], size: int
-) -> torch.nn.Module:
-    """The quantized network, with INT8 weights and Q/DQ in its graph.
-
-    Args:
-        net: the architecture, in evaluation mode, on the CPU; its weights are replaced.
-        state, kept_float: what `quantize` returned.
-        size: side of the pictures in pixels.
-
-    Raises:
-        QuantizationError: the state is not one of this architecture and these libraries.
-    """
-    prepared = prepare(capture(net, size), make_scheme())
-    load_state(prepared, state)
-    keep_float(prepared, kept_float)
-    return convert(prepared)
 
 
 def rewrite(proto: ModelProto, pictures: Pictures, options: Options) -> ModelProto:
